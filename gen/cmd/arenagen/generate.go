@@ -1,0 +1,120 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/arenagen/arenagen/gen/internal/conform"
+	"github.com/arenagen/arenagen/gen/internal/emit"
+	"github.com/arenagen/arenagen/gen/internal/ir"
+)
+
+// A generator is the way from the specs to the outputs.
+type generator struct {
+	load      func(root string) (*ir.Model, error)
+	renderers []renderer
+}
+
+// A renderer makes some of the outputs.
+type renderer func(*ir.Model) []emit.File
+
+// generate brings the tree below root to what the specs say, and tells what it changed.
+func (g generator) generate(root string, out io.Writer) error {
+	o, err := g.render(root)
+	if err != nil {
+		return err
+	}
+	if o.plan.Empty() {
+		return nil
+	}
+	if err := o.plan.CheckABI(); err != nil {
+		return err
+	}
+	if err := conform.Check(o.module, o.files, o.plan.Orphans); err != nil {
+		return err
+	}
+	if err := o.plan.Write(); err != nil {
+		return err
+	}
+	for _, change := range o.plan.Stale {
+		fmt.Fprintln(out, "wrote", change.File.Path)
+	}
+	for _, orphan := range o.plan.Orphans {
+		fmt.Fprintln(out, "removed", orphan)
+	}
+	return nil
+}
+
+// check shows what generate would change. It fails if that is anything.
+func (g generator) check(root string, out io.Writer) error {
+	o, err := g.render(root)
+	if err != nil {
+		return err
+	}
+	if o.plan.Empty() {
+		return nil
+	}
+	fmt.Fprint(out, o.plan.Diff())
+	return errors.Join(o.plan.CheckABI(), &staleError{plan: o.plan})
+}
+
+// dump prints the model as JSON.
+func (g generator) dump(root string, out io.Writer) error {
+	model, err := g.load(root)
+	if err != nil {
+		return err
+	}
+	encoder := json.NewEncoder(out)
+	encoder.SetIndent("", "  ")
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(model)
+}
+
+// The outputs of a module, and what they would change.
+type outputs struct {
+	module emit.Module
+	files  []emit.File
+	plan   *emit.Plan
+}
+
+// render makes every output and compares it with the tree.
+func (g generator) render(root string) (o outputs, err error) {
+	model, err := g.load(root)
+	if err != nil {
+		return outputs{}, err
+	}
+	var files []emit.File
+	for _, render := range g.renderers {
+		files = append(files, render(model)...)
+	}
+	if o.module, err = emit.OpenModule(root); err != nil {
+		return outputs{}, err
+	}
+	if o.files, err = o.module.Prepare(files); err != nil {
+		return outputs{}, err
+	}
+	o.plan, err = o.module.Compare(o.files)
+	return o, err
+}
+
+// A staleError says that the tree is not what the specs say.
+type staleError struct{ plan *emit.Plan }
+
+func (e *staleError) Error() string {
+	var b strings.Builder
+	for _, change := range e.plan.Stale {
+		state := "stale"
+		if change.Missing() {
+			state = "missing"
+		}
+		fmt.Fprintf(&b, "%s: %s\n", change.File.Path, state)
+	}
+	for _, orphan := range e.plan.Orphans {
+		fmt.Fprintf(&b, "%s: an orphan: it has the header of a generated file, but no spec makes it\n", orphan)
+	}
+	b.WriteString("run `go generate ./...` to bring the tree up to date")
+	return b.String()
+}

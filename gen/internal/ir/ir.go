@@ -1,0 +1,305 @@
+// Package ir is the resolved model between the specs and everything that is
+// rendered from them: names computed, types resolved, order fixed. It is plain
+// data and can be dumped as JSON. It knows no YAML and no rendering.
+package ir
+
+import "github.com/arenagen/arenagen/gen/internal/diag"
+
+// A Model is everything that the specs say.
+type Model struct {
+	ABI      *ABI
+	Contract *Contract
+	Backends []*Backend // sorted by name
+}
+
+// An ABI is the C surface of every shared library.
+type ABI struct {
+	Pos         diag.Pos `json:"-"`
+	Name        string   // "arenagen": the prefix of C names
+	Description string
+	Major       int
+	Minor       int
+	Release     string // "0.1.0"
+	Handles     []*Handle
+	Enums       []*Enum
+	Structs     []*Struct
+	Callbacks   []*Callback
+	Functions   []*Function
+	Status      *Enum // the enum named status
+}
+
+// A Handle is an opaque 64-bit number that names an object.
+type Handle struct {
+	Pos         diag.Pos `json:"-"`
+	Name        string   // arena
+	CName       string   // arenagen_arena
+	GoName      string   // Arena
+	Description string
+}
+
+// An Enum is a set of named numbers. In the contract the numbers are positions.
+type Enum struct {
+	Pos         diag.Pos `json:"-"`
+	Name        string   // status, handle_type
+	CName       string   // arenagen_status
+	GoName      string   // Status, HandleType
+	Description string
+	Values      []*EnumValue
+}
+
+// An EnumValue is one number of an Enum.
+type EnumValue struct {
+	Pos         diag.Pos `json:"-"`
+	Name        string   // invalid_argument
+	CName       string   // ARENAGEN_STATUS_INVALID_ARGUMENT: prefix, enum, value
+	GoName      string   // StatusInvalidArgument
+	Value       int64
+	Description string
+}
+
+// A Struct crosses the C border by pointer. Its layout is the C one, computed here.
+type Struct struct {
+	Pos         diag.Pos `json:"-"`
+	Name        string   // arena_options
+	CName       string   // arenagen_arena_options
+	GoName      string   // ArenaOptions
+	Description string
+	Fields      []*Field
+	Size        int  // bytes
+	Align       int  // bytes
+	Sized       bool // the first field is struct_size
+	HasDefaults bool // ARENAGEN_<NAME>_INIT exists
+	InitName    string
+}
+
+// A Field is one field of a Struct.
+type Field struct {
+	Pos         diag.Pos `json:"-"`
+	Name        string   // struct_size
+	GoName      string   // StructSize
+	Type        *Type
+	Count       int // > 0: an array of so many
+	Offset      int
+	Size        int    // of the whole field
+	Default     string // a C initialiser: "sizeof(arenagen_arena_options)", "0", "NULL", "INT64_C(4398046511104)"
+	Description string
+}
+
+// A Callback is a C function type of the caller's.
+type Callback struct {
+	Pos         diag.Pos `json:"-"`
+	Name        string   // allocate_callback
+	CName       string   // arenagen_allocate_callback
+	GoName      string   // AllocateCallback
+	Description string
+	Params      []*Param
+	Returns     *Type
+}
+
+// A Function is one export.
+type Function struct {
+	Pos         diag.Pos `json:"-"`
+	Name        string   // arena_create
+	Symbol      string   // arenagen_arena_create, mx_malloc
+	GoName      string   // ArenaCreate: the method of capi.Library
+	ExportName  string   // goArenaCreate: the Go export behind the guard
+	Since       string
+	Answer      string // "c" or "go"
+	Description string
+	Params      []*Param
+	Returns     *Type
+}
+
+// ParamRole says which way a parameter goes.
+type ParamRole string
+
+// The roles of a parameter.
+const (
+	RoleValue  ParamRole = "value"  // by value
+	RoleIn     ParamRole = "in"     // const T *
+	RoleOut    ParamRole = "out"    // T *, written
+	RoleInOut  ParamRole = "inout"  // T *, a sized struct: struct_size is read, the rest written
+	RoleBuffer ParamRole = "buffer" // T *, as many as the parameter CountParam says
+)
+
+// A Param is one parameter of a Function or Callback.
+type Param struct {
+	Pos         diag.Pos `json:"-"`
+	Name        string
+	GoName      string // local name in Go, lowerCamel, never a keyword
+	Type        *Type
+	Role        ParamRole
+	CountParam  string // for RoleBuffer
+	Description string
+}
+
+// A TypeKind tells what a Type is.
+type TypeKind string
+
+// The kinds of a Type.
+const (
+	KindVoid     TypeKind = "void"
+	KindScalar   TypeKind = "scalar"  // int32, uint64, size, ...
+	KindChar     TypeKind = "char"    // char, in arrays only
+	KindPointer  TypeKind = "pointer" // void *: a device address or an opaque pointer
+	KindText     TypeKind = "text"    // const char *
+	KindHandle   TypeKind = "handle"
+	KindEnum     TypeKind = "enum"
+	KindStruct   TypeKind = "struct"
+	KindCallback TypeKind = "callback"
+)
+
+// A Type is a type of the C surface and what it is called in each language.
+type Type struct {
+	Name   string // as in the spec
+	Kind   TypeKind
+	C      string // int32_t, arenagen_arena, void *
+	Go     string // in package capi: int32, uint64, Arena, ArenaOptions
+	Cgo    string // in an export's signature: int32_t, arenagen_arena, uintptr_t (pointers travel as numbers)
+	Python string // ctypes name: c_int32, or the class of a struct
+	Size   int
+	Align  int
+}
+
+// A Contract is what every backend must bind.
+type Contract struct {
+	Pos          diag.Pos `json:"-"`
+	Name         string
+	Description  string
+	Classes      []*Class
+	Enums        []*Enum
+	Capabilities []*Capability
+	Operations   []*Operation
+}
+
+// A Class is what a driver's answer means to our users.
+type Class struct {
+	Pos         diag.Pos `json:"-"`
+	Name        string   // out_of_memory
+	GoName      string   // ClassOutOfMemory
+	Description string
+}
+
+// A Capability is a fact about a driver that the arena may rely on.
+type Capability struct {
+	Pos         diag.Pos `json:"-"`
+	Name        string
+	GoName      string // ReleaseWhileMapped
+	Description string
+}
+
+// An Operation is one thing that a driver does for an arena.
+type Operation struct {
+	Pos         diag.Pos `json:"-"`
+	Name        string   // create
+	GoName      string   // Create
+	OpName      string   // OpCreate
+	Opens       bool     // it makes the driver: it has no method and no binding
+	Description string
+	Inputs      []*Value
+	Outputs     []*Value
+}
+
+// A Value is an input or an output of an Operation.
+type Value struct {
+	Pos         diag.Pos `json:"-"`
+	Name        string   // handle_type
+	GoName      string   // handleType
+	Type        string   // bytes, address, handle, int, or the name of a contract enum
+	GoType      string   // uint64, int, HandleType
+	Enum        *Enum    `json:",omitempty"`
+	Description string
+}
+
+// A Backend binds one driver to the contract.
+type Backend struct {
+	Pos          diag.Pos `json:"-"`
+	File         string   // spec/backends/stub.yaml
+	Name         string   // stub: the package's name too
+	Title        string
+	Description  string
+	Provider     *Provider
+	Result       *Result
+	Options      []*Option
+	Enums        []*EnumMap
+	Functions    []*Binding // in the order of the contract's operations
+	Unsupported  []*Operation
+	Capabilities []*CapabilityValue // in the order of the contract
+}
+
+// A Provider is a Go type that plays the driver.
+type Provider struct {
+	Pos     diag.Pos `json:"-"`
+	Package string   // import path
+	PkgName string   // hostvmm
+	Type    string   // Driver
+	Open    string   // the function that opens: Open
+}
+
+// A Result is how a driver's functions answer.
+type Result struct {
+	Pos   diag.Pos `json:"-"`
+	Type  string
+	OK    int64
+	Codes []*Code
+}
+
+// A Code is one number that a driver answers.
+type Code struct {
+	Pos   diag.Pos `json:"-"`
+	Name  string
+	Value int64
+	Class *Class
+}
+
+// An Option is something that a user sets when a device is opened.
+type Option struct {
+	Pos         diag.Pos     `json:"-"`
+	Name        string       // min_granule
+	GoName      string       // MinGranule
+	Type        string       // enum, uint, bytes
+	GoType      string       // Mode, uint64
+	Values      []*EnumValue // of an enum: GoName ModeHost, Value 0, 1, ... in spec order
+	Default     uint64       // of an enum: the value's number
+	DefaultText string       // as in the spec
+	Min, Max    uint64       // of uint and bytes; Max 0 means no bound
+	Description string
+}
+
+// An EnumMap gives the driver's numbers for a contract enum. A value that is missing is not supported.
+type EnumMap struct {
+	Pos    diag.Pos `json:"-"`
+	Enum   *Enum
+	Values []*EnumMapValue // in the contract's order
+}
+
+// An EnumMapValue is one pair of an EnumMap.
+type EnumMapValue struct {
+	Value  *EnumValue
+	Number int64
+}
+
+// A CapabilityValue is a backend's answer to a capability.
+type CapabilityValue struct {
+	Capability *Capability
+	Value      bool
+}
+
+// A Binding says how one driver function does one operation.
+type Binding struct {
+	Pos    diag.Pos `json:"-"`
+	Name   string   // MemCreate: the driver's own name
+	Does   *Operation
+	Params []*BoundParam
+}
+
+// A BoundParam is one parameter of a driver function and where its value comes from.
+type BoundParam struct {
+	Pos    diag.Pos `json:"-"`
+	Name   string
+	GoType string   // uint64, int32: what the driver takes
+	Input  *Value   // role: the operation's input
+	Output *Value   // role out.<name>: the operation's output, passed by pointer
+	Const  *int64   // role const
+	Enum   *EnumMap `json:",omitempty"` // the input's numbers
+}

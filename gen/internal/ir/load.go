@@ -1,0 +1,126 @@
+package ir
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+
+	"github.com/arenagen/arenagen/gen/internal/diag"
+	"github.com/arenagen/arenagen/gen/internal/specfile"
+)
+
+// Where the specs are, below the root of a project.
+const (
+	abiFile      = "spec/abi.yaml"
+	contractFile = "spec/vmm.yaml"
+	backendsDir  = "spec/backends"
+)
+
+// Load reads the specs below a directory and resolves them. All mistakes in them
+// come back as one *diag.Error, with positions relative to root; any other error
+// means that a file could not be read.
+func Load(root string) (*Model, error) {
+	model, err := LoadFS(os.DirFS(root))
+	var mistakes *diag.Error
+	if err != nil && !errors.As(err, &mistakes) {
+		return nil, fmt.Errorf("load the specs below %s: %w", root, err)
+	}
+	return model, err
+}
+
+// LoadFS is Load from a file system.
+func LoadFS(fsys fs.FS) (*Model, error) {
+	var mistakes diag.List
+	abi, err := read(fsys, abiFile, specfile.ABIFormat, &mistakes)
+	if err != nil {
+		return nil, err
+	}
+	contract, err := read(fsys, contractFile, specfile.ContractFormat, &mistakes)
+	if err != nil {
+		return nil, err
+	}
+	backends, err := readBackends(fsys, &mistakes)
+	if err != nil {
+		return nil, err
+	}
+	model := Resolve(abi, contract, backends, &mistakes)
+	if err := mistakes.Err(); err != nil {
+		return nil, err
+	}
+	return model, nil
+}
+
+// readBackends reads the files of all backends, in the order of their names.
+func readBackends(fsys fs.FS, mistakes *diag.List) ([]*specfile.Backend, error) {
+	names, err := backendFiles(fsys, mistakes)
+	if err != nil {
+		return nil, err
+	}
+	var backends []*specfile.Backend
+	for _, name := range names {
+		backend, err := read(fsys, name, specfile.BackendFormat, mistakes)
+		if err != nil {
+			return nil, err
+		}
+		if backend != nil {
+			backends = append(backends, backend)
+		}
+	}
+	return backends, nil
+}
+
+// backendFiles lists the files of all backends, sorted. Other files may lie beside
+// them, but none that was likely meant as one.
+func backendFiles(fsys fs.FS, mistakes *diag.List) ([]string, error) {
+	entries, err := fs.ReadDir(fsys, backendsDir)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, entry := range entries {
+		name := path.Join(backendsDir, entry.Name())
+		switch path.Ext(name) {
+		case ".yaml":
+			names = append(names, name)
+		case ".yml":
+			mistakes.Add(diag.Pos{File: name}, "a backend's file must end in .yaml")
+		}
+	}
+	if len(names) == 0 {
+		mistakes.Add(diag.Pos{File: backendsDir}, "there is no backend, expected at least one .yaml file")
+	}
+	return names, nil
+}
+
+// read reads one file, and no more of it than one can be long.
+func read[T any](fsys fs.FS, name string, format specfile.Format[T], mistakes *diag.List) (*T, error) {
+	file, err := fsys.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(file, specfile.MaxFileSize+1))
+	if err := errors.Join(err, file.Close()); err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	return format.Parse(name, text, mistakes), nil
+}
+
+// Resolve makes the model out of the declarations and adds what is wrong to
+// mistakes. A file that could not be read is nil; what depends on it is left out.
+func Resolve(abi *specfile.ABI, contract *specfile.Contract, backends []*specfile.Backend, mistakes *diag.List) *Model {
+	model := &Model{}
+	if abi != nil {
+		model.ABI = resolveABI(abi, mistakes)
+	}
+	if contract == nil {
+		return model
+	}
+	model.Contract = resolveContract(contract, mistakes)
+	for _, decl := range backends {
+		model.Backends = append(model.Backends, resolveBackend(decl, model.Contract, mistakes))
+	}
+	return model
+}

@@ -1,0 +1,270 @@
+package textgen
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"text/template"
+
+	"github.com/arenagen/arenagen/gen/internal/emit"
+	"github.com/arenagen/arenagen/gen/internal/ir"
+	"github.com/arenagen/arenagen/gen/internal/prose"
+)
+
+// cFiles renders the header and the listing of the ABI, and what each library adds in C.
+func cFiles(m *ir.Model) []emit.File {
+	header := cFile(m, "include/"+m.ABI.Name+".h", "header.tmpl", struct{ ABI *ir.ABI }{m.ABI}, specABI)
+	files := []emit.File{
+		header,
+		cFile(m, "include/"+m.ABI.Name+".abi", "listing.tmpl", m.ABI, specABI),
+	}
+	for _, backend := range m.Backends {
+		folder := libraryFolder(m, backend)
+		guard := guardOf(m.ABI, backend)
+		files = append(files,
+			// cgo tracks headers in a package's own folder only, so each has a copy.
+			emit.File{Path: path.Join(folder, path.Base(header.Path)), Content: header.Content, Sources: header.Sources, Origins: header.Origins},
+			cFile(m, path.Join(folder, "guard.h"), "guard.h.tmpl", guard, specABI),
+			cFile(m, path.Join(folder, "guard.c"), "guard.c.tmpl", guard, specABI, backend.File),
+			cFile(m, path.Join(folder, "exports.map"), "exports.map.tmpl", m.ABI, specABI),
+		)
+	}
+	return files
+}
+
+// libraryFolder is the folder of the package main that a backend's library is built from.
+func libraryFolder(m *ir.Model, backend *ir.Backend) string {
+	return fmt.Sprintf("backends/%s/lib%s_%s", backend.Name, m.ABI.Name, backend.Name)
+}
+
+func cFile(m *ir.Model, place, name string, data any, sources ...string) emit.File {
+	file := textFile(place, name, cFunctions, data, sources...)
+	file.Origins = abiOrigins(m.ABI)
+	return file
+}
+
+// abiOrigins says where each C name is declared.
+func abiOrigins(abi *ir.ABI) (origins []emit.Origin) {
+	for _, h := range abi.Handles {
+		origins = append(origins, emit.Origin{Name: h.CName, Pos: h.Pos})
+	}
+	for _, e := range abi.Enums {
+		origins = append(origins, emit.Origin{Name: e.CName, Pos: e.Pos})
+		for _, v := range e.Values {
+			origins = append(origins, emit.Origin{Name: v.CName, Pos: v.Pos})
+		}
+	}
+	for _, c := range abi.Callbacks {
+		origins = append(origins, emit.Origin{Name: c.CName, Pos: c.Pos})
+	}
+	for _, s := range abi.Structs {
+		origins = append(origins, emit.Origin{Name: s.CName, Pos: s.Pos})
+		for _, f := range s.Fields {
+			origins = append(origins, emit.Origin{Name: s.CName + "." + f.Name, Pos: f.Pos})
+		}
+	}
+	for _, f := range abi.Functions {
+		origins = append(origins, emit.Origin{Name: f.Symbol, Pos: f.Pos})
+	}
+	return origins
+}
+
+// A guard is what guard.h and guard.c are rendered from.
+type guard struct {
+	ABI         *ir.ABI
+	Backend     *ir.Backend
+	GoFunctions []*ir.Function
+
+	// The statuses that the guard itself answers.
+	OK, InvalidArgument, Forked, SecondLibrary *ir.EnumValue
+}
+
+func guardOf(abi *ir.ABI, backend *ir.Backend) guard {
+	status := func(name string) *ir.EnumValue {
+		i := slices.IndexFunc(abi.Status.Values, func(v *ir.EnumValue) bool { return v.Name == name })
+		if i < 0 {
+			panic("the ABI has no status " + name)
+		}
+		return abi.Status.Values[i]
+	}
+	return guard{
+		ABI:     abi,
+		Backend: backend,
+		GoFunctions: slices.DeleteFunc(slices.Clone(abi.Functions), func(f *ir.Function) bool {
+			return f.Answer != "go"
+		}),
+		OK:              status("ok"),
+		InvalidArgument: status("invalid_argument"),
+		Forked:          status("forked"),
+		SecondLibrary:   status("second_library"),
+	}
+}
+
+var cFunctions = template.FuncMap{
+	"upper":       strings.ToUpper,
+	"comment":     cComment,
+	"cstring":     cString,
+	"declare":     cDeclare,
+	"parameters":  cParameters,
+	"arguments":   cArguments,
+	"initialiser": cInitialiser,
+	"described":   described,
+	"article":     article,
+	"isStatus":    func(t *ir.Type) bool { return t.Kind == ir.KindEnum },
+	"isVoid":      func(t *ir.Type) bool { return t.Kind == ir.KindVoid },
+	"isPointer":   func(p *ir.Param) bool { return p.Type.Kind == ir.KindPointer },
+	"isOut":       func(p *ir.Param) bool { return p.Role == ir.RoleOut },
+	"outs":        withRole(ir.RoleOut),
+	"values":      withRole(ir.RoleValue),
+	"pointers":    withRole(ir.RoleIn, ir.RoleOut, ir.RoleInOut, ir.RoleBuffer),
+	"sized":       withRole(ir.RoleIn, ir.RoleInOut),
+}
+
+// withRole selects parameters by the way they go.
+func withRole(roles ...ir.ParamRole) func([]*ir.Param) []*ir.Param {
+	return func(params []*ir.Param) (selected []*ir.Param) {
+		for _, p := range params {
+			if slices.Contains(roles, p.Role) {
+				selected = append(selected, p)
+			}
+		}
+		return selected
+	}
+}
+
+// cDeclare writes a type before a name, with a star next to the name.
+func cDeclare(cType, name string) string {
+	if strings.HasSuffix(cType, "*") {
+		return cType + name
+	}
+	return cType + " " + name
+}
+
+// cParameters writes a parameter list without its parentheses.
+func cParameters(params []*ir.Param) string {
+	if len(params) == 0 {
+		return "void"
+	}
+	list := make([]string, len(params))
+	for i, p := range params {
+		list[i] = cParameter(p)
+	}
+	return strings.Join(list, ", ")
+}
+
+func cParameter(p *ir.Param) string {
+	switch p.Role {
+	case ir.RoleValue:
+		return cDeclare(p.Type.C, p.Name)
+	case ir.RoleIn:
+		return "const " + cDeclare(p.Type.C, "*"+p.Name)
+	default:
+		return cDeclare(p.Type.C, "*"+p.Name)
+	}
+}
+
+// cArguments passes a guard's parameters on to its Go export, which takes device addresses as numbers
+// and knows no const.
+func cArguments(params []*ir.Param) string {
+	list := make([]string, len(params))
+	for i, p := range params {
+		switch {
+		case p.Role == ir.RoleIn:
+			list[i] = fmt.Sprintf("(%s *)%s", p.Type.C, p.Name)
+		case p.Type.Kind != ir.KindPointer:
+			list[i] = p.Name
+		case p.Role == ir.RoleValue:
+			list[i] = fmt.Sprintf("(%s)%s", p.Type.Cgo, p.Name)
+		default:
+			list[i] = fmt.Sprintf("(%s *)%s", p.Type.Cgo, p.Name)
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
+// cInitialiser writes the defaults of a struct's fields in their order, on continued lines.
+func cInitialiser(fields []*ir.Field) string {
+	var b strings.Builder
+	b.WriteString("\\\n  { \\\n")
+	for i, f := range fields {
+		separator := ","
+		if i == len(fields)-1 {
+			separator = ""
+		}
+		fmt.Fprintf(&b, "    %s%s /* %s */ \\\n", f.Default, separator, f.Name)
+	}
+	b.WriteString("  }")
+	return b.String()
+}
+
+// described adds what each parameter is to a description.
+func described(description string, params []*ir.Param) string {
+	lines := []string{description}
+	for _, p := range params {
+		lines = append(lines, fmt.Sprintf("%s: %s", p.Name, p.Description))
+	}
+	return strings.Join(lines, paragraph)
+}
+
+// paragraph separates paragraphs of a comment. Descriptions cannot contain it.
+const paragraph = "\x00"
+
+// cWidth is how wide C lines are.
+const cWidth = 100
+
+// cComment writes texts as one comment, a paragraph each. A text is data: nothing in it ends the comment.
+func cComment(indent string, texts ...string) string {
+	paragraphs := strings.Split(strings.Join(texts, paragraph), paragraph)
+	for i, text := range paragraphs {
+		paragraphs[i] = harmless(text)
+	}
+	if one := indent + "/* " + paragraphs[0] + " */"; len(paragraphs) == 1 && len(one) <= cWidth {
+		return one
+	}
+	var b strings.Builder
+	b.WriteString(indent + "/*\n")
+	for _, text := range paragraphs {
+		for _, line := range prose.Wrap(text, cWidth-len(indent)-len(" * ")) {
+			b.WriteString(indent + " * " + line + "\n")
+		}
+	}
+	b.WriteString(indent + " */")
+	return b.String()
+}
+
+var commentMarks = strings.NewReplacer("*/", "* /", "/*", "/ *", "??/", "?? /")
+
+// harmless makes a text one line that means nothing inside a C comment. Taking marks apart
+// can leave no new ones: a space stands between.
+func harmless(text string) string {
+	return commentMarks.Replace(commentMarks.Replace(prose.Line(text)))
+}
+
+// cString writes a text as a C string literal.
+func cString(text string) string {
+	var b strings.Builder
+	b.WriteByte('"')
+	for _, c := range []byte(prose.Line(text)) {
+		switch {
+		case c == '"' || c == '\\' || c == '?': // ?: no trigraphs
+			b.WriteByte('\\')
+			b.WriteByte(c)
+		case c < ' ' || c > '~':
+			fmt.Fprintf(&b, "\\%03s", strconv.FormatUint(uint64(c), 8))
+		default:
+			b.WriteByte(c)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
+}
+
+// article puts "a" or "an" before a name.
+func article(name string) string {
+	if strings.ContainsRune("aeiou", rune(name[0])) {
+		return "an " + name
+	}
+	return "a " + name
+}

@@ -1,0 +1,150 @@
+package textgen
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"text/template"
+
+	"github.com/arenagen/arenagen/gen/internal/emit"
+	"github.com/arenagen/arenagen/gen/internal/ir"
+	"github.com/arenagen/arenagen/gen/internal/prose"
+)
+
+// referenceFiles renders a reference page for the ABI, for the contract and for each backend.
+func referenceFiles(m *ir.Model) []emit.File {
+	files := []emit.File{
+		page("abi", "reference_abi.tmpl", m.ABI, specABI),
+		page(m.Contract.Name, "reference_contract.tmpl", m.Contract, specContract),
+	}
+	for _, b := range m.Backends {
+		data := backendPage{ABI: m.ABI, Contract: m.Contract, Backend: b}
+		files = append(files, page(b.Name, "reference_backend.tmpl", data, b.File, specContract))
+	}
+	return files
+}
+
+func page(name, templateName string, data any, sources ...string) emit.File {
+	f := textFile(fmt.Sprintf("docs/reference/%s.md", name), templateName, pageFunctions, data, sources...)
+	f.Content = oneEmptyLine(f.Content)
+	return f
+}
+
+var pageFunctions = template.FuncMap{
+	"text":         markdownText,
+	"code":         markdownCode,
+	"prototype":    cPrototype,
+	"parameters":   cParameters,
+	"fieldType":    cFieldType,
+	"direction":    direction,
+	"optionValues": optionValues,
+	"pairs":        prose.Pairs,
+}
+
+// cPrototype writes a function as its header declares it, with its parameters in lines of their
+// own where one line is too long.
+func cPrototype(f *ir.Function) string {
+	const width = 80
+	parameters := cParameters(f.Params)
+	line := fmt.Sprintf("%s(%s);", cDeclare(f.Returns.C, f.Symbol), parameters)
+	if len(line) <= width {
+		return line
+	}
+	return fmt.Sprintf("%s(\n    %s);", cDeclare(f.Returns.C, f.Symbol), strings.ReplaceAll(parameters, ", ", ",\n    "))
+}
+
+// cFieldType writes the type of a field.
+func cFieldType(f *ir.Field) string {
+	if f.Count > 0 {
+		return fmt.Sprintf("%s[%d]", f.Type.C, f.Count)
+	}
+	return f.Type.C
+}
+
+// direction says which way a parameter goes.
+func direction(p *ir.Param) string {
+	switch p.Role {
+	case ir.RoleOut:
+		return "out"
+	case ir.RoleInOut:
+		return "in, out"
+	case ir.RoleBuffer:
+		return "out, " + markdownCode(p.CountParam) + " entries"
+	default:
+		return "in"
+	}
+}
+
+// optionValues says what an option can be.
+func optionValues(o *ir.Option) string {
+	if len(o.Values) > 0 {
+		words := make([]string, len(o.Values))
+		for i, v := range o.Values {
+			words[i] = markdownCode(v.Name) + ": " + markdownText(v.Description)
+		}
+		return strings.Join(words, "<br>")
+	}
+	kind := "a number"
+	if o.Type == "bytes" {
+		kind = "a size"
+	}
+	switch {
+	case o.Min > 0 && o.Max > 0:
+		return fmt.Sprintf("%s from %s to %s", kind, prose.Amount(o, o.Min), prose.Amount(o, o.Max))
+	case o.Min > 0:
+		return fmt.Sprintf("%s of at least %s", kind, prose.Amount(o, o.Min))
+	case o.Max > 0:
+		return fmt.Sprintf("%s up to %s", kind, prose.Amount(o, o.Max))
+	default:
+		return kind
+	}
+}
+
+// A backendPage is what a backend's reference page is rendered from.
+type backendPage struct {
+	ABI      *ir.ABI
+	Contract *ir.Contract
+	Backend  *ir.Backend
+}
+
+// Call shows the driver's function that does an operation with the roles of its parameters, or
+// nothing when none does it.
+func (p backendPage) Call(o *ir.Operation) string {
+	if o.Opens {
+		return p.Backend.Provider.Open
+	}
+	i := slices.IndexFunc(p.Backend.Functions, func(b *ir.Binding) bool { return b.Does == o })
+	if i < 0 {
+		return ""
+	}
+	b := p.Backend.Functions[i]
+	parameters := make([]string, len(b.Params))
+	for i, param := range b.Params {
+		parameters[i] = param.Name + ": " + role(param)
+	}
+	return fmt.Sprintf("%s(%s)", b.Name, strings.Join(parameters, ", "))
+}
+
+// role is where a parameter's value comes from, as the specs write it.
+func role(p *ir.BoundParam) string {
+	switch {
+	case p.Const != nil:
+		return fmt.Sprint(*p.Const)
+	case p.Output != nil:
+		return "out." + p.Output.Name
+	default:
+		return p.Input.Name
+	}
+}
+
+// Number is the driver's number for a value of an enum of the contract, or nothing when it has none.
+func (p backendPage) Number(e *ir.Enum, v *ir.EnumValue) string {
+	for _, numbers := range p.Backend.Enums {
+		for _, n := range numbers.Values {
+			if numbers.Enum == e && n.Value == v {
+				return fmt.Sprint(n.Number)
+			}
+		}
+	}
+	return ""
+}
