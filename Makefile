@@ -1,0 +1,91 @@
+# make          builds the libraries from what is committed, into out/
+# make demo     runs the C, the Python and the Go program on host memory
+# make test     runs everything that can be checked here
+# make bench    measures, and writes docs/bench.md
+# make lint     runs the linters
+# make generate writes everything that follows from spec/
+#
+# Nothing here generates by the way: a build uses what is committed.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+
+GO ?= go
+CC ?= gcc
+CXX ?= g++
+PYTHON ?= python3
+export CC
+
+BACKENDS := $(patsubst spec/backends/%.yaml,%,$(wildcard spec/backends/*.yaml))
+ABI_MAJOR := $(shell sed -n 's/^abi arenagen \([0-9]*\)\..*/\1/p' include/arenagen.abi)
+
+# What a library is built from.
+GO_SOURCES := go.mod go.sum $(shell find arena backends -type f \( -name '*.go' -o -name '*.c' -o -name '*.h' -o -name '*.map' -o -name '*.pc' \) ! -name '*_test.go')
+
+LIBRARIES := $(BACKENDS:%=out/lib/libarenagen_%.so)
+WARNINGS := -std=c99 -Wall -Wextra -Werror -pedantic
+
+.PHONY: all
+all: $(LIBRARIES) out/include/arenagen.h $(BACKENDS:%=out/lib/pkgconfig/arenagen_%.pc)
+
+# The version script and the SONAME must come from here: cgo refuses them in a source file.
+out/lib/libarenagen_%.so: $(GO_SOURCES) | tools
+	@mkdir -p out/lib
+	@rm -f $@
+	CGO_ENABLED=1 $(GO) build -trimpath -buildvcs=false -buildmode=c-shared \
+	  -ldflags="-s -w -extldflags '-Wl,--version-script=$(CURDIR)/backends/$*/libarenagen_$*/exports.map -Wl,-soname,libarenagen_$*.so.$(ABI_MAJOR)'" \
+	  -o $@ ./backends/$*/libarenagen_$*
+	@rm -f out/lib/libarenagen_$*.h
+	@ln -sf libarenagen_$*.so $@.$(ABI_MAJOR)
+
+out/include/arenagen.h: include/arenagen.h
+	@install -D -m 644 $< $@
+
+.SECONDEXPANSION:
+out/lib/pkgconfig/arenagen_%.pc: backends/$$*/libarenagen_$$*/arenagen_$$*.pc
+	@install -D -m 644 $< $@
+
+# tools says exactly what is missing, before anything else fails for want of it.
+.PHONY: tools
+tools:
+	@GO="$(GO)" CC="$(CC)" PYTHON="$(PYTHON)" scripts/check-tools
+
+.PHONY: generate
+generate:
+	$(GO) generate ./...
+
+.PHONY: demo
+demo: all
+	$(CC) $(WARNINGS) -O2 -Iout/include -o out/demo examples/c/demo.c -Lout/lib -larenagen_stub -Wl,-rpath,'$$ORIGIN/lib' -pthread
+	@echo; echo "== C"; out/demo
+	@echo; echo "== Python"; $(PYTHON) examples/python/demo.py out/lib/libarenagen_stub.so
+	@echo; echo "== Go, without cgo"; cd examples/go && CGO_ENABLED=0 $(GO) run .
+
+.PHONY: test
+test: all
+	@mkdir -p out/log
+	$(GO) run ./gen/cmd/arenagen generate --check
+	$(GO) vet ./...
+	$(GO) test -race -shuffle=on -v ./... 2>&1 | scripts/summarise out/log/race.txt
+	CGO_ENABLED=0 $(GO) test -shuffle=on -v $$(CGO_ENABLED=0 $(GO) list ./... | grep -v '/libarenagen') 2>&1 | scripts/summarise out/log/nocgo.txt
+	cd examples/go && CGO_ENABLED=0 $(GO) test -shuffle=on -v ./... 2>&1 | ../../scripts/summarise ../../out/log/example.txt
+	scripts/count-skips out/log/race.txt out/log/nocgo.txt out/log/example.txt
+
+.PHONY: bench
+bench: all
+	$(MAKE) -C bench CC=$(CC) CXX=$(CXX) PYTHON=$(PYTHON)
+
+# The linters are built from source at these versions; that takes minutes the first time.
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GOLANGCI_LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+
+.PHONY: lint
+lint: all
+	$(GO) vet ./...
+	$(GO) run $(STATICCHECK) ./...
+	$(GO) run $(GOLANGCI_LINT) run ./...
+
+.PHONY: clean
+clean:
+	rm -rf out
