@@ -129,8 +129,8 @@ typedef struct arenagen_error {
 } arenagen_error;
 
 /*
- * How an arena is made. Set it to ARENAGEN_ARENA_OPTIONS_INIT, which fills in struct_size and the
- * defaults, then change fields.
+ * How an arena is made. In C set it to ARENAGEN_ARENA_OPTIONS_INIT, which fills in struct_size and
+ * the defaults, then change fields.
  */
 typedef struct arenagen_arena_options {
   /* Bytes of this struct. */
@@ -165,8 +165,8 @@ typedef struct arenagen_arena_options {
   }
 
 /*
- * How an arena over the caller's own functions is made. Set it to ARENAGEN_CALLBACK_OPTIONS_INIT,
- * then fill in the rest.
+ * How an arena over the caller's own functions is made. In C set it to
+ * ARENAGEN_CALLBACK_OPTIONS_INIT, then fill in the rest.
  */
 typedef struct arenagen_callback_options {
   /* Bytes of this struct. */

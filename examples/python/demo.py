@@ -26,17 +26,17 @@ def main(path: str) -> None:
     def check(status: int) -> None:
         """Raises what the library says about a call that failed."""
         if status != abi.Status.OK:
-            error = abi.Error(struct_size=ctypes.sizeof(abi.Error))
+            error = abi.Error()
             lib.arenagen_last_error(error)
             raise RuntimeError(f"{error.operation.decode()}: {error.text.decode()}")
 
     def counters() -> abi.Stats:
-        stats = abi.Stats(struct_size=ctypes.sizeof(abi.Stats))
+        stats = abi.Stats()
         check(lib.arenagen_arena_stats(arena, stats))
         return stats
 
     print(f"arenagen {lib.arenagen_version().decode()}, backend {lib.arenagen_backend_name().decode()}")
-    options = abi.ArenaOptions.defaults()
+    options = abi.ArenaOptions()
     arena = ctypes.c_uint64()
     check(lib.arenagen_arena_create(options, arena))
     check(lib.arenagen_set_active(DEVICE, arena))

@@ -126,12 +126,17 @@ class Error(ctypes.Structure):
         ("text", ctypes.c_char * 512),
     ]
 
+    def __init__(self, **fields: object) -> None:
+        """Set struct_size, then the fields that are given."""
+        fields.setdefault("struct_size", ctypes.sizeof(self))
+        super().__init__(**fields)
+
 
 class ArenaOptions(ctypes.Structure):
     """How an arena is made.
 
-    Set it to ARENAGEN_ARENA_OPTIONS_INIT, which fills in struct_size and the defaults, then change
-    fields.
+    In C set it to ARENAGEN_ARENA_OPTIONS_INIT, which fills in struct_size and the defaults, then
+    change fields.
     """
 
     _fields_ = [
@@ -151,11 +156,17 @@ class ArenaOptions(ctypes.Structure):
         ("backend_options", ctypes.c_char_p),
     ]
 
+    def __init__(self, **fields: object) -> None:
+        """Set struct_size and the defaults, then the fields that are given."""
+        fields.setdefault("struct_size", ctypes.sizeof(self))
+        fields.setdefault("total", 4398046511104)
+        super().__init__(**fields)
+
 
 class CallbackOptions(ctypes.Structure):
     """How an arena over the caller's own functions is made.
 
-    Set it to ARENAGEN_CALLBACK_OPTIONS_INIT, then fill in the rest.
+    In C set it to ARENAGEN_CALLBACK_OPTIONS_INIT, then fill in the rest.
     """
 
     _fields_ = [
@@ -176,6 +187,13 @@ class CallbackOptions(ctypes.Structure):
         # Given to both functions as it is.
         ("user", ctypes.c_void_p),
     ]
+
+    def __init__(self, **fields: object) -> None:
+        """Set struct_size and the defaults, then the fields that are given."""
+        fields.setdefault("struct_size", ctypes.sizeof(self))
+        fields.setdefault("total", 4398046511104)
+        fields.setdefault("granule", 2097152)
+        super().__init__(**fields)
 
 
 class Allocation(ctypes.Structure):
@@ -238,6 +256,11 @@ class Stats(ctypes.Structure):
         ("failed_releases", ctypes.c_uint64),
     ]
 
+    def __init__(self, **fields: object) -> None:
+        """Set struct_size, then the fields that are given."""
+        fields.setdefault("struct_size", ctypes.sizeof(self))
+        super().__init__(**fields)
+
 
 class Diagnostics(ctypes.Structure):
     """Counters of the whole library.
@@ -259,6 +282,11 @@ class Diagnostics(ctypes.Structure):
         # Faults in the library that it survived; anything but 0 is worth a report.
         ("recovered_faults", ctypes.c_uint64),
     ]
+
+    def __init__(self, **fields: object) -> None:
+        """Set struct_size, then the fields that are given."""
+        fields.setdefault("struct_size", ctypes.sizeof(self))
+        super().__init__(**fields)
 
 
 # The result and the parameters of each function.

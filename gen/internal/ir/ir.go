@@ -82,6 +82,7 @@ type Field struct {
 	Offset      int
 	Size        int    // of the whole field
 	Default     string // a C initialiser: "sizeof(arenagen_arena_options)", "0", "NULL", "INT64_C(4398046511104)"
+	Number      string // the default as a decimal number, "0" for NULL; "" for sizeof and without a default
 	Description string
 }
 

@@ -28,15 +28,16 @@ func (r *abiResolver) resolveStruct(s *Struct, decls []specfile.Field) {
 			r.checkSizeField(i, d)
 		}
 		if t := r.lookup(d.Type); t != nil && r.checkFieldType(t, d) {
-			s.Fields = append(s.Fields, &Field{
+			f := &Field{
 				Pos:         d.Name.Pos,
 				Name:        d.Name.Value,
 				GoName:      exported(d.Name.Value),
 				Type:        t,
 				Count:       int(d.Count.Value),
-				Default:     r.initialiser(s, d, t),
 				Description: d.Description.Value,
-			})
+			}
+			r.setDefault(s, f, d)
+			s.Fields = append(s.Fields, f)
 		}
 	}
 	r.checkDefaults(s, decls)
@@ -84,58 +85,61 @@ func (r *abiResolver) checkDefaults(s *Struct, decls []specfile.Field) {
 	}
 }
 
-// initialiser is the default of a field in C, "" when it has none.
-func (r *abiResolver) initialiser(s *Struct, d specfile.Field, t *Type) string {
+// setDefault gives a field its default, in C and as a number.
+func (r *abiResolver) setDefault(s *Struct, f *Field, d specfile.Field) {
 	literal := d.Default
 	if !literal.Valid {
-		return ""
+		return
 	}
-	text, expected := "", ""
+	expected := ""
 	switch {
 	case d.Count.Given():
-		r.mistakes.Add(literal.Pos, "field %q is an array, expected no default", d.Name.Value)
-		return ""
-	case s.Sized && d.Name.Value == sizeField:
-		text, expected = "sizeof("+s.CName+")", `"sizeof"`
-	case t.Kind == KindEnum:
-		return r.enumerator(literal, r.enums[t.Name])
-	case t.Kind == KindScalar:
-		return r.number(literal, t)
-	case t.Kind == KindHandle:
-		text, expected = "0", `"0"`
+		r.mistakes.Add(literal.Pos, "field %q is an array, expected no default", f.Name)
+		return
+	case s.Sized && f.Name == sizeField:
+		f.Default, expected = "sizeof("+s.CName+")", `"sizeof"`
+	case f.Type.Kind == KindEnum:
+		r.setEnumerator(f, literal)
+		return
+	case f.Type.Kind == KindScalar:
+		r.setNumber(f, literal)
+		return
+	case f.Type.Kind == KindHandle:
+		f.Default, f.Number, expected = "0", "0", `"0"`
 	default:
-		text, expected = "NULL", "null"
+		f.Default, f.Number, expected = "NULL", "0", "null"
 	}
 	if literal.String() != expected {
-		r.mistakes.Add(literal.Pos, "the default of type %q must be %s, found %s", t.Name, expected, literal)
+		r.mistakes.Add(literal.Pos, "the default of type %q must be %s, found %s", f.Type.Name, expected, literal)
 	}
-	return text
 }
 
-// enumerator is the C name of an enum's value, "" when there is none, which is reported.
-func (r *abiResolver) enumerator(literal specfile.Literal, e *Enum) string {
+// setEnumerator gives a field the value of an enum as its default. That there is none is reported.
+func (r *abiResolver) setEnumerator(f *Field, literal specfile.Literal) {
+	e := r.enums[f.Type.Name]
 	var names []string
 	for _, v := range e.Values {
 		if v.Name == literal.Value {
-			return v.CName
+			f.Default, f.Number = v.CName, fmt.Sprint(v.Value)
+			return
 		}
 		names = append(names, v.Name)
 	}
 	r.mistakes.Add(literal.Pos, "enum %q has no value %s%s", e.Name, literal, diag.Expected(literal.Value, names))
-	return ""
 }
 
-// number is a number in C, "" when it does not fit into a type, which is reported.
-func (r *abiResolver) number(literal specfile.Literal, t *Type) string {
-	if signed(t) {
-		if n, err := specfile.ParseInteger(literal.Value); err == nil && holds(t, n) {
-			return cInteger(n)
+// setNumber gives a field a number as its default. That it does not fit is reported.
+func (r *abiResolver) setNumber(f *Field, literal specfile.Literal) {
+	if signed(f.Type) {
+		if n, err := specfile.ParseInteger(literal.Value); err == nil && holds(f.Type, n) {
+			f.Default, f.Number = cInteger(n), fmt.Sprint(n)
+			return
 		}
-	} else if n, err := specfile.ParseSize(literal.Value); err == nil && n>>(8*t.Size) == 0 {
-		return cUnsigned(n)
+	} else if n, err := specfile.ParseSize(literal.Value); err == nil && n>>(8*f.Type.Size) == 0 {
+		f.Default, f.Number = cUnsigned(n), fmt.Sprint(n)
+		return
 	}
-	r.mistakes.Add(literal.Pos, "the default of type %q must be a number that fits into it, found %s", t.Name, literal)
-	return ""
+	r.mistakes.Add(literal.Pos, "the default of type %q must be a number that fits into it, found %s", f.Type.Name, literal)
 }
 
 // cInteger writes a number in C so that it has a type that holds it.
