@@ -1,0 +1,71 @@
+package arena
+
+import (
+	"fmt"
+
+	"github.com/arenagen/arenagen/arena/vmm"
+)
+
+// A Backend gives an arena its addresses and puts memory behind them. Its methods
+// are called from any number of threads at once and may block: the arena holds
+// no lock then. They may call the arena back, except that a close of an arena
+// with calls in flight is refused there. *vmm.Device is a Backend.
+type Backend interface {
+	// Granule is the granularity that the backend prefers or the smallest that
+	// it takes, in bytes, or 0 if it has none of its own.
+	Granule(kind vmm.Granularity) uint64
+	// Reserve reserves size bytes, a multiple of granule, and returns the first address.
+	// A hint that is not 0 is the address wished for.
+	Reserve(size, granule, hint uint64) (base uint64, err error)
+	// Unreserve gives back what Reserve gave, once nothing is allocated in it.
+	Unreserve(base, size uint64) error
+	// Allocate puts memory behind [va, va+size) and returns a handle of its choice.
+	// After an error nothing is behind it, unless the error wraps vmm.ErrQuarantined:
+	// then the handle is still there and Release is tried when the arena closes.
+	Allocate(va, size uint64) (handle uint64, err error)
+	// Release takes the memory away again. The allocation is gone also
+	// after an error, unless that wraps vmm.ErrQuarantined.
+	Release(va, size, handle uint64) error
+}
+
+var _ Backend = (*vmm.Device)(nil)
+
+// Callbacks is a Backend over the caller's own functions, at addresses that the
+// caller brings: the bases of several such arenas may coincide.
+type Callbacks struct {
+	Base uint64 // the first address
+
+	// OnAllocate puts memory behind [va, va+size) and returns a handle. Not nil.
+	OnAllocate func(va, size uint64) (handle uint64, err error)
+	// OnRelease takes it away again. Not nil.
+	OnRelease func(va, size, handle uint64) error
+}
+
+var _ Backend = (*Callbacks)(nil)
+
+// Granule is 0: the caller decides.
+func (c *Callbacks) Granule(vmm.Granularity) uint64 { return 0 }
+
+// Reserve returns the base that the caller brought.
+func (c *Callbacks) Reserve(_, _, _ uint64) (uint64, error) {
+	if c.OnAllocate == nil || c.OnRelease == nil {
+		return 0, invalid("OnAllocate and OnRelease must both be set")
+	}
+	return c.Base, nil
+}
+
+// Unreserve does nothing: the addresses are the caller's.
+func (c *Callbacks) Unreserve(_, _ uint64) error { return nil }
+
+// Allocate calls OnAllocate.
+func (c *Callbacks) Allocate(va, size uint64) (uint64, error) { return c.OnAllocate(va, size) }
+
+// Release calls OnRelease.
+func (c *Callbacks) Release(va, size, handle uint64) error { return c.OnRelease(va, size, handle) }
+
+// A PanicError is a panic of a backend, caught so that the arena stays whole.
+type PanicError struct {
+	Value any
+}
+
+func (e *PanicError) Error() string { return fmt.Sprintf("the backend panicked: %v", e.Value) }

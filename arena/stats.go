@@ -1,0 +1,83 @@
+package arena
+
+// Stats are an arena's counters at one moment, in bytes or as counts. They balance:
+// Created = Released + Live + Quarantined + HandedOver.
+type Stats struct {
+	Device  int
+	Closed  bool
+	Base    uint64 // the first address
+	Total   uint64 // bytes reserved
+	Granule uint64 // bytes
+	Used    uint64 // bytes from the base up to the highest address given out
+	Mapped  uint64 // sum of the live allocations' rounded sizes
+	Live    uint64 // live allocations
+
+	Created     uint64 // allocations that succeeded
+	Released    uint64 // allocations whose memory was given back
+	Quarantined uint64 // allocations whose memory could not be given back
+	HandedOver  uint64 // allocations that CloseAndDrain gave to its caller
+
+	Failed         uint64 // allocations that the backend failed; each lost its addresses
+	Refused        uint64 // allocations that were refused before the backend was asked
+	UnknownFrees   uint64 // frees of addresses that name no live allocation
+	LateFrees      uint64 // frees after close of what was live then
+	FailedReleases uint64 // releases that the backend failed, in whole or in part
+}
+
+// NearlyFull warns that 80% of the reservation is used. It stays so: Used never falls.
+func (s Stats) NearlyFull() bool { return s.Total-s.Used <= s.Total/5 }
+
+// Stats reads the counters. It waits for no call to the backend.
+func (a *Arena) Stats() Stats {
+	sum := a.sum()
+	word := a.bump.word.Load()
+	return Stats{
+		Device:         a.device,
+		Closed:         word&bumpClosed != 0,
+		Base:           a.base,
+		Total:          a.total,
+		Granule:        a.granule,
+		Used:           a.bump.offset(word) << a.shift,
+		Mapped:         sum.mapped,
+		Live:           sum.live,
+		Created:        sum.created,
+		Released:       sum.released,
+		Quarantined:    sum.quarantined,
+		HandedOver:     sum.handedOver,
+		Failed:         sum.failed,
+		Refused:        a.refused.Load(),
+		UnknownFrees:   a.strange.Load(),
+		LateFrees:      sum.lateFrees,
+		FailedReleases: sum.failedReleases,
+	}
+}
+
+// Mapped is the sum of the live allocations' rounded sizes, in bytes.
+func (a *Arena) Mapped() uint64 { return a.sum().mapped }
+
+// Live is the number of live allocations.
+func (a *Arena) Live() uint64 { return a.sum().live }
+
+// sum adds the shards' counts up. Each shard's share is of one moment and balances, so the sum does.
+func (a *Arena) sum() counts {
+	var sum counts
+	for i := range a.shards {
+		s := &a.shards[i]
+		s.mu.Lock()
+		sum.add(&s.counts)
+		s.mu.Unlock()
+	}
+	return sum
+}
+
+func (c *counts) add(d *counts) {
+	c.created += d.created
+	c.released += d.released
+	c.handedOver += d.handedOver
+	c.quarantined += d.quarantined
+	c.failed += d.failed
+	c.failedReleases += d.failedReleases
+	c.lateFrees += d.lateFrees
+	c.mapped += d.mapped
+	c.live += d.live
+}

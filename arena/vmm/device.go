@@ -1,0 +1,158 @@
+package vmm
+
+import (
+	"errors"
+	"fmt"
+)
+
+// A Device puts memory behind addresses of one device, and takes it away. It is
+// the one composition of a Driver's operations. Its methods are safe for
+// concurrent use.
+type Device struct {
+	driver   Driver
+	ordinal  int
+	granules [2]uint64 // by Granularity
+	allocate []Op      // the steps of Allocate, in order
+	counted  bool      // a handle lives as long as it is mapped
+}
+
+// askedSizes are how much memory a granularity is asked for, by Granularity. A driver
+// whose granularity depends on that has its smallest for a byte; for very much, it has
+// the one that large memory should be in.
+var askedSizes = [2]uint64{GranularityMinimum: 1, GranularityRecommended: 1 << 30}
+
+// NewDevice asks a driver that was opened for the device with this ordinal what it needs
+// to know. Its errors are the driver's.
+func NewDevice(driver Driver, ordinal int) (*Device, error) {
+	capabilities := driver.Capabilities()
+	d := &Device{
+		driver:   driver,
+		ordinal:  ordinal,
+		allocate: []Op{OpCreate, OpMap, OpGrant},
+		counted:  capabilities.ReleaseWhileMapped,
+	}
+	if capabilities.MapGrants {
+		d.allocate = []Op{OpCreate, OpMap}
+	}
+	for _, kind := range []Granularity{GranularityMinimum, GranularityRecommended} {
+		granule, err := driver.Granularity(kind, askedSizes[kind])
+		if err != nil {
+			return nil, err
+		}
+		if granule == 0 || granule&(granule-1) != 0 {
+			return nil, &Error{
+				Backend: driver.Backend(), Op: OpGranularity, Class: ClassUnknown,
+				Detail: fmt.Sprintf("the driver answered %d, which is not a power of two", granule),
+			}
+		}
+		d.granules[kind] = granule
+	}
+	return d, nil
+}
+
+// Driver is the driver below.
+func (d *Device) Driver() Driver { return d.driver }
+
+// Ordinal is the device's number, from 0.
+func (d *Device) Ordinal() int { return d.ordinal }
+
+// Granule is the allocation granularity in bytes, a power of two.
+func (d *Device) Granule(kind Granularity) uint64 { return d.granules[kind] }
+
+// Reserve reserves size bytes of addresses, aligned to granule: a power of two that size
+// is a multiple of. A hint of 0 leaves the address to the driver.
+func (d *Device) Reserve(size, granule, hint uint64) (uint64, error) {
+	va, err := d.driver.Reserve(size, granule, hint)
+	if err != nil {
+		return 0, err
+	}
+	// Some drivers report success and give nothing, or less alignment than was asked for.
+	if va != 0 && va%granule == 0 {
+		return va, nil
+	}
+	refusal := &Error{
+		Backend: d.driver.Backend(), Op: OpReserve, Class: ClassNotSupported, VA: va, Size: size,
+		Detail: fmt.Sprintf("the driver reported success, expected an address that is a multiple of %d", granule),
+	}
+	if va == 0 {
+		return 0, refusal
+	}
+	return 0, withUndo(refusal, d.driver.Unreserve(va, size))
+}
+
+// Unreserve gives back what Reserve gave.
+func (d *Device) Unreserve(va, size uint64) error { return d.driver.Unreserve(va, size) }
+
+// A placement is the state that the operations on one piece of memory share.
+type placement struct {
+	va, size, handle uint64
+}
+
+// Allocate puts new memory behind [va, va+size) and gives its handle. When an
+// operation fails, those before it are undone in reverse; a failure to undo is
+// reported beside the first one. If the error wraps ErrQuarantined, the handle is
+// still mapped and can be given to Release later.
+func (d *Device) Allocate(va, size uint64) (handle uint64, err error) {
+	p := placement{va: va, size: size}
+	for i, op := range d.allocate {
+		if err := d.do(op, &p); err != nil {
+			return p.handle, d.undo(d.allocate[:i], &p, err)
+		}
+	}
+	return p.handle, nil
+}
+
+// Release unmaps the memory behind [va, va+size) and releases its handle. All
+// failures are reported in one error. Where the driver keeps a handle alive
+// until it is unmapped, both steps are tried; elsewhere a failed unmap keeps the handle
+// (ErrQuarantined).
+func (d *Device) Release(va, size, handle uint64) error {
+	p := placement{va: va, size: size, handle: handle}
+	return d.undo([]Op{OpCreate, OpMap}, &p, nil)
+}
+
+// do runs one operation of an allocation.
+func (d *Device) do(op Op, p *placement) (err error) {
+	switch op {
+	case OpCreate:
+		p.handle, err = d.driver.Create(p.size, HandleTypeNone)
+	case OpMap:
+		err = d.driver.Map(p.va, p.size, p.handle)
+	case OpGrant:
+		err = d.driver.Grant(p.va, p.size)
+	}
+	return err
+}
+
+// undo takes operations that were done back, in reverse, and adds what fails to
+// the cause, which may be nil.
+func (d *Device) undo(done []Op, p *placement, cause error) error {
+	for i := len(done) - 1; i >= 0; i-- {
+		switch done[i] {
+		case OpMap:
+			err := d.driver.Unmap(p.va, p.size)
+			if err == nil {
+				continue
+			}
+			cause = withUndo(cause, err)
+			if !d.counted {
+				return fmt.Errorf("%w: %w", ErrQuarantined, cause)
+			}
+		case OpCreate:
+			cause = withUndo(cause, d.driver.Release(p.handle))
+		}
+	}
+	return cause
+}
+
+// withUndo adds a failure to undo to the first failure, and never hides that.
+func withUndo(first, undo error) error {
+	switch {
+	case undo == nil:
+		return first
+	case first == nil:
+		return undo
+	default:
+		return errors.Join(first, fmt.Errorf("and then: %w", undo))
+	}
+}
