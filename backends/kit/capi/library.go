@@ -1,0 +1,336 @@
+package capi
+
+import (
+	"fmt"
+	"math"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/arenagen/arenagen/arena"
+)
+
+// An Opener opens a device of a library's backend, with options as its reference page lists them.
+type Opener func(device int, options string) (arena.Backend, error)
+
+// A Library is what stands behind the exports of one shared library. Each export
+// has a method here, with the ABI's types; pointers are never nil, except a buffer's, sized structs are whole, and
+// what they point to is zero: the guard in front saw to that. Its methods are safe for concurrent use.
+type Library struct {
+	open      Opener
+	callbacks Callbacks
+	router    arena.Router
+	handles   handles
+	faults    atomic.Uint64
+
+	mu      sync.Mutex
+	devices map[deviceKey]arena.Backend // opened ones; guarded by mu
+}
+
+type deviceKey struct {
+	device  int32
+	options string
+}
+
+// New returns the library of one backend, and makes the Go runtime below it independent of
+// settings that the environment has for other Go programs.
+func New(open Opener, callbacks Callbacks) *Library {
+	debug.SetGCPercent(100)
+	debug.SetMemoryLimit(math.MaxInt64)
+	runtime.SetDefaultGOMAXPROCS()
+	return &Library{open: open, callbacks: callbacks, devices: make(map[deviceKey]arena.Backend)}
+}
+
+// device opens a device once for each set of options.
+func (l *Library) device(key deviceKey) (arena.Backend, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if device, ok := l.devices[key]; ok {
+		return device, nil
+	}
+	device, err := l.open(int(key.device), key.options)
+	if err != nil {
+		return nil, err
+	}
+	l.devices[key] = device
+	return device, nil
+}
+
+// ArenaCreate opens a device and reserves addresses on it.
+func (l *Library) ArenaCreate(options *ArenaOptions, handle *Arena) error {
+	text, err := text("backend_options", options.BackendOptions)
+	if err != nil {
+		return err
+	}
+	switch options.Granularity {
+	case GranularityRecommended, GranularityMinimum:
+	default:
+		return invalid("granularity must be %d or %d, got %d",
+			GranularityRecommended, GranularityMinimum, options.Granularity)
+	}
+	device, err := l.device(deviceKey{options.Device, text})
+	if err != nil {
+		return err
+	}
+	return l.create(device, arena.Config{
+		Total:   options.Total,
+		Granule: options.Granule,
+		Minimum: options.Granularity == GranularityMinimum,
+		Device:  int(options.Device),
+	}, handle)
+}
+
+// ArenaCreateCallbacks makes an arena over functions of the caller's.
+func (l *Library) ArenaCreateCallbacks(options *CallbackOptions, handle *Arena) error {
+	if options.Allocate == 0 || options.Release == 0 {
+		return invalid("allocate and release must not be NULL")
+	}
+	if options.Base == 0 {
+		return invalid("base must not be 0: the first allocation would be NULL")
+	}
+	o := *options
+	backend := &arena.Callbacks{
+		Base: o.Base,
+		OnAllocate: func(va, size uint64) (uint64, error) {
+			memory, result := l.callbacks.AllocateCallback(o.Allocate, o.User, va, size)
+			return memory, callbackResult("allocate", result, va, size)
+		},
+		OnRelease: func(va, size, memory uint64) error {
+			return callbackResult("release", l.callbacks.ReleaseCallback(o.Release, o.User, va, size, memory), va, size)
+		},
+	}
+	return l.create(backend, arena.Config{Total: o.Total, Granule: o.Granule, Device: int(o.Device)}, handle)
+}
+
+func (l *Library) create(backend arena.Backend, config arena.Config, handle *Arena) error {
+	a, err := arena.New(backend, config)
+	if err != nil {
+		return err
+	}
+	l.router.Add(a)
+	*handle = l.handles.add(a)
+	return nil
+}
+
+// arena finds the arena of a handle.
+func (l *Library) arena(handle Arena) (*arena.Arena, error) {
+	if a := l.handles.get(handle); a != nil {
+		return a, nil
+	}
+	return nil, &HandleError{Handle: handle}
+}
+
+// ArenaClose closes an arena.
+func (l *Library) ArenaClose(handle Arena) error {
+	a, err := l.arena(handle)
+	if err != nil {
+		return err
+	}
+	return a.Close()
+}
+
+// ArenaCloseAndDrain closes an arena and hands its live allocations over.
+func (l *Library) ArenaCloseAndDrain(handle Arena, buffer *Allocation, capacity uintptr, count *uintptr) error {
+	a, err := l.arena(handle)
+	if err != nil {
+		return err
+	}
+	if buffer == nil {
+		*count = uintptr(a.Live())
+		return nil
+	}
+	_, err = a.CloseAndDrainInto(func(n int) ([]arena.Allocation, error) {
+		*count = uintptr(n)
+		if uintptr(n) > capacity {
+			return nil, &BufferTooSmallError{Needed: n, Given: capacity}
+		}
+		// The two types have the same layout.
+		return unsafe.Slice((*arena.Allocation)(unsafe.Pointer(buffer)), n), nil
+	})
+	return err
+}
+
+// ArenaRelease closes an arena if it is open, and gives the handle and the addresses back. The handle is
+// gone also after a failure, unless that is arena.ErrBusy.
+func (l *Library) ArenaRelease(handle Arena) error {
+	a, err := l.arena(handle)
+	if err != nil {
+		return err
+	}
+	err = a.Release()
+	if isBusy(err) {
+		return err
+	}
+	l.router.Remove(a)
+	if !l.handles.remove(handle) {
+		return &HandleError{Handle: handle} // another thread released it at the same time
+	}
+	return err
+}
+
+// ArenaMalloc allocates from an arena.
+func (l *Library) ArenaMalloc(handle Arena, size int64, align uint64, stream uintptr, address *uintptr) error {
+	a, err := l.arena(handle)
+	if err != nil {
+		return err
+	}
+	va, err := a.Allocate(arena.Request{Size: size, Align: align, Stream: uint64(stream)})
+	*address = uintptr(va)
+	return err
+}
+
+// ArenaFree frees an allocation of an arena.
+func (l *Library) ArenaFree(handle Arena, address uintptr) error {
+	a, err := l.arena(handle)
+	if err != nil || address == 0 {
+		return err
+	}
+	return a.Free(uint64(address))
+}
+
+// ArenaOf finds the arena of an address.
+func (l *Library) ArenaOf(address uintptr, handle *Arena) error {
+	if a := l.router.Of(uint64(address)); a != nil {
+		*handle = l.handles.find(a)
+	}
+	return nil
+}
+
+// ArenaRegisteredRange is the range to register with a transport.
+func (l *Library) ArenaRegisteredRange(handle Arena, base *uintptr, length *uint64) error {
+	a, err := l.arena(handle)
+	if err != nil {
+		return err
+	}
+	first, bytes := a.RegisteredRange()
+	*base, *length = uintptr(first), bytes
+	return nil
+}
+
+// ArenaUsed is the bytes up to the highest address handed out.
+func (l *Library) ArenaUsed(handle Arena, bytes *uint64) error {
+	return ask(l, handle, bytes, (*arena.Arena).Used)
+}
+
+// ArenaMapped is the sum of the live allocations' sizes.
+func (l *Library) ArenaMapped(handle Arena, bytes *uint64) error {
+	return ask(l, handle, bytes, (*arena.Arena).Mapped)
+}
+
+// ArenaLive is the number of live allocations.
+func (l *Library) ArenaLive(handle Arena, count *uint64) error {
+	return ask(l, handle, count, (*arena.Arena).Live)
+}
+
+// ArenaIsClosed tells whether an arena is closed.
+func (l *Library) ArenaIsClosed(handle Arena, closed *int32) error {
+	return ask(l, handle, closed, func(a *arena.Arena) int32 { return flag(a.Closed()) })
+}
+
+// ask stores what an arena answers.
+func ask[T any](l *Library, handle Arena, answer *T, question func(*arena.Arena) T) error {
+	a, err := l.arena(handle)
+	if err != nil {
+		return err
+	}
+	*answer = question(a)
+	return nil
+}
+
+// ArenaStats reads an arena's counters.
+func (l *Library) ArenaStats(handle Arena, stats *Stats) error {
+	return ask(l, handle, stats, func(a *arena.Arena) Stats {
+		s := a.Stats()
+		return Stats{
+			StructSize:     stats.StructSize,
+			Device:         int32(s.Device),
+			Closed:         flag(s.Closed),
+			NearlyFull:     flag(s.NearlyFull()),
+			Base:           s.Base,
+			Total:          s.Total,
+			Granule:        s.Granule,
+			Used:           s.Used,
+			Mapped:         s.Mapped,
+			Live:           s.Live,
+			Created:        s.Created,
+			Released:       s.Released,
+			Quarantined:    s.Quarantined,
+			HandedOver:     s.HandedOver,
+			Failed:         s.Failed,
+			Refused:        s.Refused,
+			UnknownFrees:   s.UnknownFrees,
+			LateFrees:      s.LateFrees,
+			FailedReleases: s.FailedReleases,
+		}
+	})
+}
+
+func flag(b bool) int32 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// SetActive makes an arena the one that serves a device.
+func (l *Library) SetActive(device int32, handle Arena) error {
+	a, err := l.arenaOrNone(handle)
+	if err != nil {
+		return err
+	}
+	return l.router.SetActive(int(device), a)
+}
+
+// SetActiveAny makes an arena the one that serves every device without one of its own.
+func (l *Library) SetActiveAny(handle Arena) error {
+	a, err := l.arenaOrNone(handle)
+	if err != nil {
+		return err
+	}
+	l.router.SetActiveAny(a)
+	return nil
+}
+
+// arenaOrNone is the arena of a handle, or nil for 0.
+func (l *Library) arenaOrNone(handle Arena) (*arena.Arena, error) {
+	if handle == 0 {
+		return nil, nil
+	}
+	return l.arena(handle)
+}
+
+// Diagnose reads the library's counters.
+func (l *Library) Diagnose(diagnostics *Diagnostics) error {
+	d := l.router.Diagnostics()
+	*diagnostics = Diagnostics{
+		StructSize:       diagnostics.StructSize,
+		Arenas:           uint32(d.Arenas),
+		NoActiveArena:    d.NoActive,
+		UnroutedFrees:    d.Unrouted,
+		OtherDeviceFrees: d.OtherDevice,
+		RecoveredFaults:  l.faults.Load(),
+	}
+	return nil
+}
+
+// Malloc allocates from the arena that serves a device.
+func (l *Library) Malloc(size int64, device int32, stream uintptr) (uintptr, error) {
+	va, err := l.router.Malloc(int(device), arena.Request{Size: size, Stream: uint64(stream)})
+	return uintptr(va), err
+}
+
+// Free frees an address in the arena that it belongs to.
+func (l *Library) Free(address uintptr, _ int64, device int32, _ uintptr) error {
+	if address == 0 {
+		return nil
+	}
+	return l.router.Free(int(device), uint64(address))
+}
+
+// Fault counts a panic that an export survived, and is the error for it.
+func (l *Library) Fault(value any) error {
+	l.faults.Add(1)
+	return fmt.Errorf("%w: %v", errInternal, value)
+}

@@ -1,0 +1,136 @@
+package hostvmm
+
+import (
+	"errors"
+	"math"
+
+	"golang.org/x/sys/unix"
+)
+
+// The calls on addresses take numbers. The wrappers of package unix take
+// pointers, and a Go pointer into memory that comes and goes behind the
+// runtime's back must not exist.
+
+// A backing is what the kernel puts behind addresses.
+type backing struct {
+	flags  int
+	fd     int
+	offset uint64
+}
+
+var nothing = backing{flags: unix.MAP_PRIVATE | unix.MAP_ANONYMOUS | unix.MAP_NORESERVE, fd: -1}
+
+func fileBacking(fd int, offset uint64) backing {
+	return backing{flags: unix.MAP_SHARED, fd: fd, offset: offset}
+}
+
+// mmap maps a backing without access. The placement is 0, which leaves the
+// address to the kernel, or one of the MAP_FIXED flags.
+func mmap(va, size uint64, b backing, placement int) (uint64, error) {
+	got, _, errno := unix.Syscall6(unix.SYS_MMAP,
+		uintptr(va), uintptr(size), unix.PROT_NONE, uintptr(b.flags|placement), uintptr(b.fd), uintptr(b.offset))
+	if errno != 0 {
+		return 0, errno
+	}
+	return uint64(got), nil
+}
+
+// remap puts a backing, without access, in place of what is mapped there now.
+// The addresses are never free in between.
+func remap(va, size uint64, b backing) error {
+	_, err := mmap(va, size, b, unix.MAP_FIXED)
+	return err
+}
+
+func munmap(va, size uint64) error {
+	if _, _, errno := unix.Syscall(unix.SYS_MUNMAP, uintptr(va), uintptr(size), 0); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+func mprotect(va, size uint64, protection int) error {
+	if _, _, errno := unix.Syscall(unix.SYS_MPROTECT, uintptr(va), uintptr(size), uintptr(protection)); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// reserve maps nothing at an aligned address: at the hint if that is possible.
+func reserve(size, alignment, hint uint64) (uint64, error) {
+	if hint != 0 && hint%alignment == 0 {
+		if err := reserveAt(hint, size); err == nil {
+			return hint, nil
+		}
+	}
+	return reserveAnywhere(size, alignment)
+}
+
+func reserveAt(va, size uint64) error {
+	got, err := mmap(va, size, nothing, unix.MAP_FIXED_NOREPLACE)
+	if err == nil && got != va { // a kernel before 4.17 takes the address as a wish
+		return errors.Join(unix.EEXIST, munmap(got, size))
+	}
+	return err
+}
+
+// reserveAnywhere reserves enough to contain an aligned range and gives the
+// rest back.
+func reserveAnywhere(size, alignment uint64) (uint64, error) {
+	if size > math.MaxInt64 || alignment > math.MaxInt64 {
+		return 0, unix.ENOMEM
+	}
+	start, err := mmap(0, size+alignment, nothing, 0)
+	if err != nil {
+		return 0, err
+	}
+	end := start + size + alignment
+	va := (start + alignment - 1) &^ (alignment - 1)
+	if va > start {
+		if err := munmap(start, va-start); err != nil {
+			return 0, errors.Join(err, munmap(start, end-start))
+		}
+	}
+	if err := munmap(va+size, end-va-size); err != nil {
+		return 0, errors.Join(err, munmap(va, end-va))
+	}
+	return va, nil
+}
+
+// createFile makes an anonymous file in memory.
+func createFile() (int, error) {
+	return unix.MemfdCreate("hostvmm", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+}
+
+// resizeFile sets a file's size. Pages come when they are touched.
+func resizeFile(fd int, size uint64) error {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &limit); err != nil {
+		return err
+	}
+	if size > min(limit.Cur, math.MaxInt64) {
+		return unix.EFBIG // asked beyond the limit, the kernel would send SIGXFSZ
+	}
+	return unix.Ftruncate(fd, int64(size))
+}
+
+// createSealedFile makes a file whose size is final, also for those who are
+// given the file.
+func createSealedFile(size uint64) (int, error) {
+	fd, err := createFile()
+	if err != nil {
+		return 0, err
+	}
+	if err = resizeFile(fd, size); err == nil {
+		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL)
+	}
+	if err != nil {
+		return 0, errors.Join(err, unix.Close(fd))
+	}
+	return fd, nil
+}
+
+// dropPages gives the pages of a part of a file back to the system.
+func dropPages(fd int, offset, size uint64) error {
+	return unix.Fallocate(fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, int64(offset), int64(size))
+}
