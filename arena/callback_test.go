@@ -14,12 +14,14 @@ import (
 // callbacks runs a function inside a callback of an arena: one that has a call in flight then.
 var callbacks = map[string]func(t *testing.T, f *fake, a *arena.Arena, inside func()){
 	"allocate": func(t *testing.T, f *fake, a *arena.Arena, inside func()) {
+		t.Helper()
 		f.onAllocate = func(_, _ uint64) error { inside(); return nil }
 		_, err := a.Malloc(1)
 		f.onAllocate = nil
 		require.NoError(t, err)
 	},
 	"release": func(t *testing.T, f *fake, a *arena.Arena, inside func()) {
+		t.Helper()
 		va := malloc(t, a, 1)
 		f.onRelease = func(_, _, _ uint64) error { inside(); return nil }
 		err := a.Free(va)
@@ -27,12 +29,14 @@ var callbacks = map[string]func(t *testing.T, f *fake, a *arena.Arena, inside fu
 		require.NoError(t, err)
 	},
 	"far below one": func(t *testing.T, f *fake, a *arena.Arena, inside func()) {
+		t.Helper()
 		f.onAllocate = func(_, _ uint64) error { deep(1000, inside); return nil }
 		_, err := a.Malloc(1)
 		f.onAllocate = nil
 		require.NoError(t, err)
 	},
 	"one that panics": func(t *testing.T, f *fake, a *arena.Arena, inside func()) {
+		t.Helper()
 		f.onAllocate = func(_, _ uint64) error { defer inside(); panic(errDriver) }
 		_, err := a.Malloc(1)
 		f.onAllocate = nil

@@ -28,7 +28,8 @@ var errDriver = errors.New("the driver said no")
 var seed = flag.Uint64("seed", rand.Uint64(), "what random tests begin with; a failed one tells its own")
 
 // newRandom returns random numbers whose seed a failed test tells.
-func newRandom(t testing.TB) *rand.Rand {
+func newRandom(t *testing.T) *rand.Rand {
+	t.Helper()
 	t.Logf("run with -seed=%d to see this again", *seed)
 	return rand.New(rand.NewPCG(*seed, 0))
 }
@@ -37,7 +38,7 @@ func newRandom(t testing.TB) *rand.Rand {
 // backend: each address is allocated once, what is released was allocated with this size and
 // handle, and the reservation goes back once, empty. What breaks the contract fails the test.
 type fake struct {
-	t           testing.TB
+	t           *testing.T
 	base        uint64
 	minimum     uint64
 	recommended uint64
@@ -62,7 +63,8 @@ type placement struct{ size, handle uint64 }
 // calls counts the calls that came in.
 type calls struct{ reserve, unreserve, allocate, release int }
 
-func newFake(t testing.TB) *fake {
+func newFake(t *testing.T) *fake {
+	t.Helper()
 	return &fake{
 		t: t, base: base, minimum: granule, recommended: granule,
 		placements: make(map[uint64]placement), handles: 1000,
@@ -176,14 +178,14 @@ func (f *fake) isReserved() bool {
 }
 
 // open makes an arena of so many granules over a fake.
-func open(t testing.TB, f *fake, granules int64) *arena.Arena {
+func open(t *testing.T, f *fake, granules int64) *arena.Arena {
 	t.Helper()
 	a, err := arena.New(f, arena.Config{Total: granules * int64(f.recommended)})
 	require.NoError(t, err)
 	return a
 }
 
-func malloc(t testing.TB, a *arena.Arena, size int64) uint64 {
+func malloc(t *testing.T, a *arena.Arena, size int64) uint64 {
 	t.Helper()
 	va, err := a.Malloc(size)
 	require.NoError(t, err)
@@ -191,7 +193,7 @@ func malloc(t testing.TB, a *arena.Arena, size int64) uint64 {
 }
 
 // mallocs makes n allocations of a granule each.
-func mallocs(t testing.TB, a *arena.Arena, n int) []uint64 {
+func mallocs(t *testing.T, a *arena.Arena, n int) []uint64 {
 	t.Helper()
 	vas := make([]uint64, n)
 	for i := range vas {
@@ -201,7 +203,7 @@ func mallocs(t testing.TB, a *arena.Arena, n int) []uint64 {
 }
 
 // assertBalance checks what holds in every arena at every moment.
-func assertBalance(t testing.TB, s arena.Stats) {
+func assertBalance(t *testing.T, s arena.Stats) {
 	t.Helper()
 	assert.Equal(t, s.Created, s.Released+s.Live+s.Quarantined+s.HandedOver, "the counters do not balance: %+v", s)
 	assert.LessOrEqual(t, s.Mapped, s.Used)
@@ -226,7 +228,7 @@ func background[T any](f func() T) <-chan T {
 }
 
 // assertRunning checks that what runs in the background has not come back.
-func assertRunning[T any](t testing.TB, done <-chan T) {
+func assertRunning[T any](t *testing.T, done <-chan T) {
 	t.Helper()
 	assert.Empty(t, done, "it came back")
 }

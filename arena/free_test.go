@@ -199,7 +199,7 @@ func TestLateFreeDuringRetryOfQuarantine(t *testing.T) {
 	require.NoError(t, a.Free(stuck))
 
 	var retries atomic.Int32
-	f.onRelease = func(va, _, _ uint64) error {
+	f.onRelease = func(_, _, _ uint64) error {
 		retries.Add(1)
 		assert.NoError(t, a.Free(live))
 		assert.True(t, f.isReserved())

@@ -36,7 +36,7 @@ func (weightless) Unmap(_, _ uint64) error { return nil }
 
 func (weightless) Grant(_, _ uint64) error { return nil }
 
-func openWeightless(t testing.TB, config arena.Config) *arena.Arena {
+func openWeightless(t *testing.T, config arena.Config) *arena.Arena {
 	t.Helper()
 	device, err := vmm.NewDevice(weightless{}, 0)
 	require.NoError(t, err)

@@ -89,6 +89,7 @@ type model struct {
 
 // newModel opens an arena whose granule and size are chosen.
 func newModel(t *testing.T, c choices) *model {
+	t.Helper()
 	f := newFake(t)
 	g := []uint64{1, 4 * kib, 64 * kib, 2 * mib}[c.upTo(4)]
 	f.minimum, f.recommended = g, g

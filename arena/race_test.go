@@ -37,6 +37,7 @@ type duel struct{ first, second, check func() }
 // duels run many times. A wake-up that gets lost is a test that does not end.
 var duels = map[string]func(t *testing.T, f *fake, a *arena.Arena) duel{
 	"malloc and close": func(t *testing.T, f *fake, a *arena.Arena) duel {
+		t.Helper()
 		var va uint64
 		var err error
 		return duel{
@@ -55,6 +56,7 @@ var duels = map[string]func(t *testing.T, f *fake, a *arena.Arena) duel{
 		}
 	},
 	"malloc that is quarantined and close": func(t *testing.T, f *fake, a *arena.Arena) duel {
+		t.Helper()
 		f.onAllocate = func(_, _ uint64) error { yield(); return vmm.ErrQuarantined }
 		return duel{
 			func() { _, _ = a.Malloc(1) },
@@ -66,6 +68,7 @@ var duels = map[string]func(t *testing.T, f *fake, a *arena.Arena) duel{
 		}
 	},
 	"malloc and drain": func(t *testing.T, f *fake, a *arena.Arena) duel {
+		t.Helper()
 		var va uint64
 		var err error
 		var drained []arena.Allocation
@@ -83,6 +86,7 @@ var duels = map[string]func(t *testing.T, f *fake, a *arena.Arena) duel{
 		}
 	},
 	"free and close": func(t *testing.T, f *fake, a *arena.Arena) duel {
+		t.Helper()
 		va := malloc(t, a, 1)
 		return duel{
 			func() { assert.NoError(t, a.Free(va)) },
@@ -95,6 +99,7 @@ var duels = map[string]func(t *testing.T, f *fake, a *arena.Arena) duel{
 		}
 	},
 	"last late free while close ends": func(t *testing.T, f *fake, a *arena.Arena) duel {
+		t.Helper()
 		va := malloc(t, a, 1)
 		var released atomic.Bool
 		f.onRelease = func(_, _, _ uint64) error { released.Store(true); return nil }
@@ -116,6 +121,7 @@ var duels = map[string]func(t *testing.T, f *fake, a *arena.Arena) duel{
 		}
 	},
 	"free and drain": func(t *testing.T, f *fake, a *arena.Arena) duel {
+		t.Helper()
 		va := malloc(t, a, 1)
 		var drained []arena.Allocation
 		f.onUnreserve = func() error { clear(f.placements); return nil }
@@ -129,6 +135,7 @@ var duels = map[string]func(t *testing.T, f *fake, a *arena.Arena) duel{
 		}
 	},
 	"two last late frees": func(t *testing.T, f *fake, a *arena.Arena) duel {
+		t.Helper()
 		vas := mallocs(t, a, 2)
 		require.NoError(t, a.Close())
 		return duel{
@@ -141,6 +148,7 @@ var duels = map[string]func(t *testing.T, f *fake, a *arena.Arena) duel{
 		}
 	},
 	"last late free twice": func(t *testing.T, f *fake, a *arena.Arena) duel {
+		t.Helper()
 		va := malloc(t, a, 1)
 		require.NoError(t, a.Close())
 		return duel{
@@ -154,6 +162,7 @@ var duels = map[string]func(t *testing.T, f *fake, a *arena.Arena) duel{
 		}
 	},
 	"last late free and release": func(t *testing.T, f *fake, a *arena.Arena) duel {
+		t.Helper()
 		va := malloc(t, a, 1)
 		require.NoError(t, a.Close())
 		return duel{
@@ -166,6 +175,7 @@ var duels = map[string]func(t *testing.T, f *fake, a *arena.Arena) duel{
 		}
 	},
 	"last late free and retry of a quarantine": func(t *testing.T, f *fake, a *arena.Arena) duel {
+		t.Helper()
 		vas := mallocs(t, a, 2)
 		f.onRelease = func(va, _, _ uint64) error {
 			if va == vas[0] {
@@ -186,6 +196,7 @@ var duels = map[string]func(t *testing.T, f *fake, a *arena.Arena) duel{
 		}
 	},
 	"two releases": func(t *testing.T, f *fake, a *arena.Arena) duel {
+		t.Helper()
 		mallocs(t, a, 3)
 		release := func() { assert.NoError(t, a.Release()) }
 		return duel{release, release, func() {
@@ -194,6 +205,7 @@ var duels = map[string]func(t *testing.T, f *fake, a *arena.Arena) duel{
 		}}
 	},
 	"two releases that retry": func(t *testing.T, f *fake, a *arena.Arena) duel {
+		t.Helper()
 		vas := mallocs(t, a, 3)
 		f.onRelease = func(_, _, _ uint64) error { return vmm.ErrQuarantined }
 		require.Error(t, a.Free(vas[0]))
@@ -206,6 +218,7 @@ var duels = map[string]func(t *testing.T, f *fake, a *arena.Arena) duel{
 		}}
 	},
 	"two closes": func(t *testing.T, f *fake, a *arena.Arena) duel {
+		t.Helper()
 		mallocs(t, a, 3)
 		closed := func() { assert.NoError(t, a.Close()) }
 		return duel{closed, closed, func() {
@@ -214,6 +227,7 @@ var duels = map[string]func(t *testing.T, f *fake, a *arena.Arena) duel{
 		}}
 	},
 	"two drains": func(t *testing.T, f *fake, a *arena.Arena) duel {
+		t.Helper()
 		mallocs(t, a, 3)
 		var drained [2][]arena.Allocation
 		drain := func(i int) func() { return func() { drained[i], _ = a.CloseAndDrain() } }
@@ -223,6 +237,7 @@ var duels = map[string]func(t *testing.T, f *fake, a *arena.Arena) duel{
 		}}
 	},
 	"refused drain and release": func(t *testing.T, f *fake, a *arena.Arena) duel {
+		t.Helper()
 		mallocs(t, a, 3)
 		return duel{
 			func() {
@@ -237,6 +252,7 @@ var duels = map[string]func(t *testing.T, f *fake, a *arena.Arena) duel{
 		}
 	},
 	"refused drain and close": func(t *testing.T, f *fake, a *arena.Arena) duel {
+		t.Helper()
 		mallocs(t, a, 3)
 		return duel{
 			func() {
@@ -305,6 +321,7 @@ type melee struct {
 }
 
 func newMelee(t *testing.T) *melee {
+	t.Helper()
 	m := &melee{t: t, f: newFake(t), left: make(map[uint64]placement)}
 	m.a = open(t, m.f, 1<<20)
 	m.router.Add(m.a)
@@ -527,6 +544,7 @@ func TestConcurrentOperations(t *testing.T) {
 func operate(
 	t *testing.T, random *rand.Rand, operations int, a *arena.Arena, r *arena.Router, exchange chan uint64,
 ) (did tally) {
+	t.Helper()
 	var mine []uint64
 	gone := uint64(base)
 	free := func(va uint64) {

@@ -11,7 +11,7 @@ import (
 )
 
 // at opens an arena of so many granules at a base, for a device.
-func at(t testing.TB, base uint64, granules int64, device int) (*arena.Arena, *fake) {
+func at(t *testing.T, base uint64, granules int64, device int) (*arena.Arena, *fake) {
 	t.Helper()
 	f := newFake(t)
 	f.base = base

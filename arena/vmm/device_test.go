@@ -103,6 +103,7 @@ func TestNewDevice(t *testing.T) {
 	s := newScript()
 	d, err := vmm.NewDevice(s, 3)
 	require.NoError(t, err)
+	assert.Equal(t, []string{"granularity 0 1", "granularity 1 1073741824"}, s.calls)
 	assert.Equal(t, 3, d.Ordinal())
 	assert.Same(t, s, d.Driver())
 	assert.Equal(t, uint64(64<<10), d.Granule(vmm.GranularityMinimum))

@@ -32,27 +32,3 @@ func TestErrorIsItsClass(t *testing.T) {
 	assert.EqualError(t, vmm.ClassDeviceLost, "device lost")
 	assert.Equal(t, "export_fd", vmm.OpExportFD.String())
 }
-
-func TestResults(t *testing.T) {
-	results := vmm.Results{2: {Name: "NO_MEMORY", Class: vmm.ClassOutOfMemory}}
-	about := vmm.Error{Op: vmm.OpCreate, Size: 4096}
-
-	known := new(vmm.Error)
-	require.ErrorAs(t, results.Failure("b", "f", 2, about), &known)
-	assert.Equal(t, vmm.Error{
-		Backend: "b", Op: vmm.OpCreate, Function: "f", Code: 2, Name: "NO_MEMORY", Class: vmm.ClassOutOfMemory, Size: 4096,
-	}, *known)
-
-	unknown := new(vmm.Error)
-	require.ErrorAs(t, results.Failure("b", "f", 3, about), &unknown)
-	assert.Equal(t, vmm.Error{
-		Backend: "b", Op: vmm.OpCreate, Function: "f", Code: 3, Class: vmm.ClassUnknown, Size: 4096,
-	}, *unknown)
-	assert.Equal(t, vmm.Error{Op: vmm.OpCreate, Size: 4096}, about, "the caller's is not touched")
-}
-
-func TestUnsupported(t *testing.T) {
-	err := vmm.Unsupported("b", vmm.Error{Op: vmm.OpExportFD, Handle: 7}, "the driver has no such function")
-	require.ErrorIs(t, err, vmm.ClassNotSupported)
-	assert.EqualError(t, err, "b: export_fd with handle 0x7: not supported: the driver has no such function")
-}
