@@ -67,6 +67,7 @@ test: all
 	@mkdir -p out/log
 	$(GO) run ./gen/cmd/arenagen generate --check
 	$(GO) vet ./...
+	GOARCH=arm64 CGO_ENABLED=0 $(GO) vet $$(CGO_ENABLED=0 $(GO) list ./... | grep -v '/libarenagen')
 	$(GO) test -race -shuffle=on -v ./... 2>&1 | scripts/summarise out/log/race.txt
 	CGO_ENABLED=0 $(GO) test -shuffle=on -v $$(CGO_ENABLED=0 $(GO) list ./... | grep -v '/libarenagen') 2>&1 | scripts/summarise out/log/nocgo.txt
 	cd examples/go && CGO_ENABLED=0 $(GO) test -shuffle=on -v ./... 2>&1 | ../../scripts/summarise ../../out/log/example.txt
