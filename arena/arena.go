@@ -101,7 +101,7 @@ func New(backend Backend, config Config) (*Arena, error) {
 		return nil, errors.Join(err, backend.Unreserve(base, total))
 	}
 	a := &Arena{
-		backend: backend,
+		backend: calm(backend),
 		base:    base,
 		total:   total,
 		granule: granule,
@@ -326,31 +326,21 @@ func (a *Arena) release(s *shard, r record) error {
 // These are the only ways into the backend once an arena is made. insideCallback looks for the first two on the stack.
 
 func (a *Arena) callAllocate(va, size uint64) (handle uint64, err error) {
-	defer caught(&err)
 	return a.backend.Allocate(va, size)
 }
 
-func (a *Arena) callRelease(va, size, handle uint64) (err error) {
+func (a *Arena) callRelease(va, size, handle uint64) error {
 	if lost := a.lost.Load(); lost != nil {
 		return lost.err
 	}
-	defer caught(&err)
 	return a.backend.Release(va, size, handle)
 }
 
-func (a *Arena) callUnreserve() (err error) {
+func (a *Arena) callUnreserve() error {
 	if lost := a.lost.Load(); lost != nil {
 		return lost.err
 	}
-	defer caught(&err)
 	return a.backend.Unreserve(a.base, a.total)
-}
-
-// caught turns a panic of the backend into an error, so that the call ends like any other.
-func caught(err *error) {
-	if value := recover(); value != nil {
-		*err = &PanicError{Value: value}
-	}
 }
 
 // noteLoss puts the arena into the one state that a lost device leaves.

@@ -63,6 +63,40 @@ func (c *Callbacks) Allocate(va, size uint64) (uint64, error) { return c.OnAlloc
 // Release calls OnRelease.
 func (c *Callbacks) Release(va, size, handle uint64) error { return c.OnRelease(va, size, handle) }
 
+// calm is a backend whose calls come back also when they panic. A device of the driver contract is
+// generated code, which does not; what callers bring may.
+func calm(backend Backend) Backend {
+	if _, generated := backend.(*vmm.Device); generated {
+		return backend
+	}
+	return guarded{backend}
+}
+
+// A guarded backend answers a PanicError where the one below panics, so that the call ends like any
+// other and the arena stays whole.
+type guarded struct{ Backend }
+
+func (g guarded) Allocate(va, size uint64) (handle uint64, err error) {
+	defer caught(&err)
+	return g.Backend.Allocate(va, size)
+}
+
+func (g guarded) Release(va, size, handle uint64) (err error) {
+	defer caught(&err)
+	return g.Backend.Release(va, size, handle)
+}
+
+func (g guarded) Unreserve(base, size uint64) (err error) {
+	defer caught(&err)
+	return g.Backend.Unreserve(base, size)
+}
+
+func caught(err *error) {
+	if value := recover(); value != nil {
+		*err = &PanicError{Value: value}
+	}
+}
+
 // A PanicError is a panic of a backend, caught so that the arena stays whole.
 type PanicError struct {
 	Value any

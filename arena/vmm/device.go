@@ -12,7 +12,7 @@ type Device struct {
 	driver   Driver
 	ordinal  int
 	granules [2]uint64 // by Granularity
-	allocate []Op      // the steps of Allocate, in order
+	grants   bool      // access is a step of its own
 	counted  bool      // a handle lives as long as it is mapped
 }
 
@@ -26,13 +26,10 @@ var askedSizes = [2]uint64{GranularityMinimum: 1, GranularityRecommended: 1 << 3
 func NewDevice(driver Driver, ordinal int) (*Device, error) {
 	capabilities := driver.Capabilities()
 	d := &Device{
-		driver:   driver,
-		ordinal:  ordinal,
-		allocate: []Op{OpCreate, OpMap, OpGrant},
-		counted:  capabilities.ReleaseWhileMapped,
-	}
-	if capabilities.MapGrants {
-		d.allocate = []Op{OpCreate, OpMap}
+		driver:  driver,
+		ordinal: ordinal,
+		grants:  !capabilities.MapGrants,
+		counted: capabilities.ReleaseWhileMapped,
 	}
 	for _, kind := range []Granularity{GranularityMinimum, GranularityRecommended} {
 		granule, err := driver.Granularity(kind, askedSizes[kind])
@@ -83,23 +80,24 @@ func (d *Device) Reserve(size, granule, hint uint64) (uint64, error) {
 // Unreserve gives back what Reserve gave.
 func (d *Device) Unreserve(va, size uint64) error { return d.driver.Unreserve(va, size) }
 
-// A placement is the state that the operations on one piece of memory share.
-type placement struct {
-	va, size, handle uint64
-}
-
 // Allocate puts new memory behind [va, va+size) and gives its handle. When an
 // operation fails, those before it are undone in reverse; a failure to undo is
 // reported beside the first one. If the error wraps ErrQuarantined, the handle is
 // still mapped and can be given to Release later.
 func (d *Device) Allocate(va, size uint64) (handle uint64, err error) {
-	p := placement{va: va, size: size}
-	for i, op := range d.allocate {
-		if err := d.do(op, &p); err != nil {
-			return p.handle, d.undo(d.allocate[:i], &p, err)
+	handle, err = d.driver.Create(size, HandleTypeNone)
+	if err != nil {
+		return 0, err
+	}
+	if err := d.driver.Map(va, size, handle); err != nil {
+		return handle, withUndo(err, d.driver.Release(handle))
+	}
+	if d.grants {
+		if err := d.driver.Grant(va, size); err != nil {
+			return handle, d.takeBack(va, size, handle, err)
 		}
 	}
-	return p.handle, nil
+	return handle, nil
 }
 
 // Release unmaps the memory behind [va, va+size) and releases its handle. All
@@ -107,42 +105,18 @@ func (d *Device) Allocate(va, size uint64) (handle uint64, err error) {
 // until it is unmapped, both steps are tried; elsewhere a failed unmap keeps the handle
 // (ErrQuarantined).
 func (d *Device) Release(va, size, handle uint64) error {
-	p := placement{va: va, size: size, handle: handle}
-	return d.undo([]Op{OpCreate, OpMap}, &p, nil)
+	return d.takeBack(va, size, handle, nil)
 }
 
-// do runs one operation of an allocation.
-func (d *Device) do(op Op, p *placement) (err error) {
-	switch op {
-	case OpCreate:
-		p.handle, err = d.driver.Create(p.size, HandleTypeNone)
-	case OpMap:
-		err = d.driver.Map(p.va, p.size, p.handle)
-	case OpGrant:
-		err = d.driver.Grant(p.va, p.size)
-	}
-	return err
-}
-
-// undo takes operations that were done back, in reverse, and adds what fails to
-// the cause, which may be nil.
-func (d *Device) undo(done []Op, p *placement, cause error) error {
-	for i := len(done) - 1; i >= 0; i-- {
-		switch done[i] {
-		case OpMap:
-			err := d.driver.Unmap(p.va, p.size)
-			if err == nil {
-				continue
-			}
-			cause = withUndo(cause, err)
-			if !d.counted {
-				return fmt.Errorf("%w: %w", ErrQuarantined, cause)
-			}
-		case OpCreate:
-			cause = withUndo(cause, d.driver.Release(p.handle))
+// takeBack unmaps and releases, and adds what fails to the cause, which may be nil.
+func (d *Device) takeBack(va, size, handle uint64, cause error) error {
+	if err := d.driver.Unmap(va, size); err != nil {
+		cause = withUndo(cause, err)
+		if !d.counted {
+			return fmt.Errorf("%w: %w", ErrQuarantined, cause)
 		}
 	}
-	return cause
+	return withUndo(cause, d.driver.Release(handle))
 }
 
 // withUndo adds a failure to undo to the first failure, and never hides that.
