@@ -163,10 +163,10 @@ func (l *Library) ArenaRelease(handle Arena) error {
 	if isBusy(err) {
 		return err
 	}
-	l.router.Remove(a)
 	if !l.handles.remove(handle) {
 		return &HandleError{Handle: handle} // another thread released it at the same time
 	}
+	l.router.Remove(a)
 	return err
 }
 
@@ -280,7 +280,9 @@ func (l *Library) SetActive(device int32, handle Arena) error {
 	if err != nil {
 		return err
 	}
-	return l.router.SetActive(int(device), a)
+	err = l.router.SetActive(int(device), a)
+	l.forgetReleased(handle, a)
+	return err
 }
 
 // SetActiveAny makes an arena the one that serves every device without one of its own.
@@ -290,7 +292,16 @@ func (l *Library) SetActiveAny(handle Arena) error {
 		return err
 	}
 	l.router.SetActiveAny(a)
+	l.forgetReleased(handle, a)
 	return nil
+}
+
+// forgetReleased takes an arena out of the places where it was made active while another thread
+// released it. A release ends the handle before it looks there, so one of the two sees the other.
+func (l *Library) forgetReleased(handle Arena, a *arena.Arena) {
+	if a != nil && l.handles.get(handle) != a {
+		l.router.Remove(a)
+	}
 }
 
 // arenaOrNone is the arena of a handle, or nil for 0.

@@ -22,68 +22,68 @@ const (
 
 // open opens device 0. When the test ends it checks that the test gave
 // everything back, and closes the device.
-func open(t testing.TB, options hostvmm.Options) *hostvmm.Driver {
-	t.Helper()
+func open(tb testing.TB, options hostvmm.Options) *hostvmm.Driver {
+	tb.Helper()
 	d, r := hostvmm.Open(0, options)
-	require.Equal(t, hostvmm.Success, r)
+	require.Equal(tb, hostvmm.Success, r)
 	empty := d.Snapshot()
-	t.Cleanup(func() {
-		assert.Equal(t, empty, d.Snapshot(), "something was not given back")
-		require.Equal(t, hostvmm.Success, d.Close())
+	tb.Cleanup(func() {
+		assert.Equal(tb, empty, d.Snapshot(), "something was not given back")
+		require.Equal(tb, hostvmm.Success, d.Close())
 	})
 	return d
 }
 
-func reserve(t testing.TB, d *hostvmm.Driver, size uint64) uint64 {
-	t.Helper()
+func reserve(tb testing.TB, d *hostvmm.Driver, size uint64) uint64 {
+	tb.Helper()
 	var va uint64
-	require.Equal(t, hostvmm.Success, d.MemAddressReserve(&va, size, 0, 0, 0))
-	t.Cleanup(func() { require.Equal(t, hostvmm.Success, d.MemAddressFree(va, size)) })
+	require.Equal(tb, hostvmm.Success, d.MemAddressReserve(&va, size, 0, 0, 0))
+	tb.Cleanup(func() { require.Equal(tb, hostvmm.Success, d.MemAddressFree(va, size)) })
 	return va
 }
 
-func create(t testing.TB, d *hostvmm.Driver, size uint64, handleType int32) uint64 {
-	t.Helper()
+func create(tb testing.TB, d *hostvmm.Driver, size uint64, handleType int32) uint64 {
+	tb.Helper()
 	var handle uint64
-	require.Equal(t, hostvmm.Success, d.MemCreate(&handle, size, handleType, 0))
+	require.Equal(tb, hostvmm.Success, d.MemCreate(&handle, size, handleType, 0))
 	return handle
 }
 
-func release(t testing.TB, d *hostvmm.Driver, handle uint64) {
-	t.Helper()
-	require.Equal(t, hostvmm.Success, d.MemRelease(handle))
+func release(tb testing.TB, d *hostvmm.Driver, handle uint64) {
+	tb.Helper()
+	require.Equal(tb, hostvmm.Success, d.MemRelease(handle))
 }
 
-func mapAt(t testing.TB, d *hostvmm.Driver, va, size, handle uint64) {
-	t.Helper()
-	require.Equal(t, hostvmm.Success, d.MemMap(va, size, 0, handle, 0))
+func mapAt(tb testing.TB, d *hostvmm.Driver, va, size, handle uint64) {
+	tb.Helper()
+	require.Equal(tb, hostvmm.Success, d.MemMap(va, size, 0, handle, 0))
 }
 
-func unmap(t testing.TB, d *hostvmm.Driver, va, size uint64) {
-	t.Helper()
-	require.Equal(t, hostvmm.Success, d.MemUnmap(va, size))
+func unmap(tb testing.TB, d *hostvmm.Driver, va, size uint64) {
+	tb.Helper()
+	require.Equal(tb, hostvmm.Success, d.MemUnmap(va, size))
 }
 
-func grant(t testing.TB, d *hostvmm.Driver, va, size uint64, access int32) {
-	t.Helper()
-	require.Equal(t, hostvmm.Success, d.MemSetAccess(va, size, access))
+func grant(tb testing.TB, d *hostvmm.Driver, va, size uint64, access int32) {
+	tb.Helper()
+	require.Equal(tb, hostvmm.Success, d.MemSetAccess(va, size, access))
 }
 
 // allocate backs [va, va+size) with memory that only the mapping keeps, and
 // grants access to it.
-func allocate(t testing.TB, d *hostvmm.Driver, va, size uint64) {
-	t.Helper()
-	handle := create(t, d, size, hostvmm.HandleTypeNone)
-	mapAt(t, d, va, size, handle)
-	grant(t, d, va, size, hostvmm.AccessReadWrite)
-	release(t, d, handle)
+func allocate(tb testing.TB, d *hostvmm.Driver, va, size uint64) {
+	tb.Helper()
+	handle := create(tb, d, size, hostvmm.HandleTypeNone)
+	mapAt(tb, d, va, size, handle)
+	grant(tb, d, va, size, hostvmm.AccessReadWrite)
+	release(tb, d, handle)
 }
 
 // memory returns the account of a driver in mode host.
-func memory(t testing.TB, d *hostvmm.Driver) hostvmm.MemorySnapshot {
-	t.Helper()
+func memory(tb testing.TB, d *hostvmm.Driver) hostvmm.MemorySnapshot {
+	tb.Helper()
 	snapshot := d.Snapshot()
-	require.NotNil(t, snapshot.Memory)
+	require.NotNil(tb, snapshot.Memory)
 	return *snapshot.Memory
 }
 
@@ -111,49 +111,49 @@ func faultsAt(va uint64, touch func()) (faulted bool) {
 }
 
 // files returns the descriptors of this process that are files of the driver.
-func files(t testing.TB) []int {
-	t.Helper()
+func files(tb testing.TB) []int {
+	tb.Helper()
 	links, err := filepath.Glob("/proc/self/fd/*")
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	var fds []int
 	for _, link := range links {
 		target, err := os.Readlink(link)
 		if err == nil && strings.HasPrefix(target, "/memfd:hostvmm") {
-			fds = append(fds, number(t, filepath.Base(link)))
+			fds = append(fds, number(tb, filepath.Base(link)))
 		}
 	}
 	return fds
 }
 
 // pageBytes returns how many bytes of physical memory the driver's files hold.
-func pageBytes(t testing.TB) int64 {
-	t.Helper()
+func pageBytes(tb testing.TB) int64 {
+	tb.Helper()
 	var bytes int64
-	for _, fd := range files(t) {
-		bytes += stat(t, fd).Blocks * 512
+	for _, fd := range files(tb) {
+		bytes += stat(tb, fd).Blocks * 512
 	}
 	return bytes
 }
 
-func stat(t testing.TB, fd int) unix.Stat_t {
-	t.Helper()
+func stat(tb testing.TB, fd int) unix.Stat_t {
+	tb.Helper()
 	var info unix.Stat_t
-	require.NoError(t, unix.Fstat(fd, &info))
+	require.NoError(tb, unix.Fstat(fd, &info))
 	return info
 }
 
 // limit lowers a soft limit of this process until the test ends.
-func limit(t testing.TB, resource int, soft uint64) {
-	t.Helper()
+func limit(tb testing.TB, resource int, soft uint64) {
+	tb.Helper()
 	var before unix.Rlimit
-	require.NoError(t, unix.Getrlimit(resource, &before))
-	t.Cleanup(func() { require.NoError(t, unix.Setrlimit(resource, &before)) })
-	require.NoError(t, unix.Setrlimit(resource, &unix.Rlimit{Cur: soft, Max: before.Max}))
+	require.NoError(tb, unix.Getrlimit(resource, &before))
+	tb.Cleanup(func() { require.NoError(tb, unix.Setrlimit(resource, &before)) })
+	require.NoError(tb, unix.Setrlimit(resource, &unix.Rlimit{Cur: soft, Max: before.Max}))
 }
 
-func number(t testing.TB, text string) int {
-	t.Helper()
+func number(tb testing.TB, text string) int {
+	tb.Helper()
 	n, err := strconv.Atoi(text)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	return n
 }
