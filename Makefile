@@ -71,7 +71,8 @@ test: all
 	$(GO) test -race -shuffle=on -v ./... 2>&1 | scripts/summarise out/log/race.txt
 	CGO_ENABLED=0 $(GO) test -shuffle=on -v $$(CGO_ENABLED=0 $(GO) list ./... | grep -v '/libarenagen') 2>&1 | scripts/summarise out/log/nocgo.txt
 	cd examples/go && CGO_ENABLED=0 $(GO) test -shuffle=on -v ./... 2>&1 | ../../scripts/summarise ../../out/log/example.txt
-	scripts/count-skips out/log/race.txt out/log/nocgo.txt out/log/example.txt
+	cd gen/schematest && $(GO) test -shuffle=on -v ./... 2>&1 | ../../scripts/summarise ../../out/log/schema.txt
+	scripts/count-skips out/log/race.txt out/log/nocgo.txt out/log/example.txt out/log/schema.txt
 
 .PHONY: bench
 bench: all

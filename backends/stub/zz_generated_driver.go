@@ -44,6 +44,8 @@ func (d *Driver) Capabilities() vmm.Capabilities {
 		ReleaseWhileMapped: true,
 		MapGrants:          false,
 		MapOnce:            false,
+		MapWhole:           false,
+		GrantPerMapping:    false,
 	}
 }
 

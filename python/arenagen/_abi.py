@@ -174,7 +174,7 @@ class CallbackOptions(ctypes.Structure):
         ("struct_size", ctypes.c_uint32),
         # The device's ordinal, for diagnostics.
         ("device", ctypes.c_int32),
-        # The first address. The ranges of different arenas may coincide.
+        # The first address, not 0. The ranges of different arenas may coincide.
         ("base", ctypes.c_uint64),
         # Bytes of addresses from base on, more than 0; rounded up to the granule.
         ("total", ctypes.c_int64),
@@ -330,7 +330,8 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     ),
     # Waits for the calls that began before, releases every live allocation and gives the addresses
     # back once no late free can arrive. The handle stays valid. A second close does nothing.
-    # Refused with busy inside a callback of the arena's own.
+    # Inside a callback of any arena it is refused with busy while this arena has calls in flight,
+    # which it would wait for.
     "arenagen_arena_close": (
         ctypes.c_int32,
         Arena,  # arena

@@ -336,8 +336,9 @@ arenagen_status arenagen_arena_create_callbacks(const arenagen_callback_options 
 
 /*
  * Waits for the calls that began before, releases every live allocation and gives the addresses
- * back once no late free can arrive. The handle stays valid. A second close does nothing. Refused
- * with busy inside a callback of the arena's own.
+ * back once no late free can arrive. The handle stays valid. A second close does nothing. Inside a
+ * callback of any arena it is refused with busy while this arena has calls in flight, which it
+ * would wait for.
  * arena: The arena.
  * Since 1.0.
  */

@@ -18,7 +18,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 /* The names of the statuses, and their sentences. */
 static const struct {
@@ -49,15 +51,22 @@ static const struct {
 
 enum { status_count = sizeof statuses / sizeof *statuses };
 
-/* Why no call may enter Go, or ARENAGEN_STATUS_OK. It is written while the process has one
-   thread that can see it: in a constructor, and in a child right after fork. */
-static volatile arenagen_status blocked = ARENAGEN_STATUS_OK;
+/*
+ * Whether calls may enter Go. It is written while the process has one thread that can see it: in a
+ * constructor, and in a child right after fork.
+ */
+enum { GATE_FORKED = 0, GATE_OPEN, GATE_SECOND_LIBRARY };
+static int plain_gate;
+static volatile int *gate = &plain_gate;
 
 /* The file of the library of this project that was loaded before this one, if there is one. */
 static char first_library[512];
 
-/* The last error of each thread, allocated by the first. Thread-local variables would be simpler, but for all
-   libraries that are loaded late there are some 1,600 bytes of them where Go needs one. */
+/*
+ * The last error of each thread, allocated by its first failure. A thread-local variable would be simpler.
+ * But Go's own make this library's lie in the room for static ones, some 1,600 bytes that all libraries
+ * that are loaded late share, and loading fails when it is used up.
+ */
 static pthread_key_t errors;
 static int errors_kept;
 
@@ -105,9 +114,9 @@ static arenagen_status refuse(const char *operation, arenagen_status status, con
 
 static arenagen_status refuse_blocked(const char *operation)
 {
-  if (blocked == ARENAGEN_STATUS_FORKED)
-    return refuse(operation, blocked, "%s", statuses[blocked].text);
-  return refuse(operation, blocked, "%s It is %s.", statuses[blocked].text, first_library);
+  if (*gate == GATE_FORKED)
+    return refuse(operation, ARENAGEN_STATUS_FORKED, "%s", statuses[ARENAGEN_STATUS_FORKED].text);
+  return refuse(operation, ARENAGEN_STATUS_SECOND_LIBRARY, "%s It is %s.", statuses[ARENAGEN_STATUS_SECOND_LIBRARY].text, first_library);
 }
 
 /* Tells whether a pointer cannot be what its type says. */
@@ -182,12 +191,25 @@ static int find_first_library(struct dl_phdr_info *object, size_t size, void *un
 }
 
 /*
- * Fork. A Go runtime does not survive it: a child that enters Go can hang. The
- * child learns it here, on the thread that forked.
+ * Fork. A Go runtime does not survive it: a child that enters Go can hang. So the gate lies in a page that
+ * the kernel clears in a child, before anything of the child's runs. Kernels before 4.14 know no such
+ * page; there a handler does it, on the thread that forked.
  */
-static void forked(void)
+static void close_gate(void)
 {
-  blocked = ARENAGEN_STATUS_FORKED;
+  *gate = GATE_FORKED;
+}
+
+static void make_gate(void)
+{
+  size_t size = (size_t)sysconf(_SC_PAGESIZE);
+  void *page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+  if (page != MAP_FAILED) {
+    madvise(page, size, MADV_WIPEONFORK);
+    gate = page;
+  }
+  pthread_atfork(NULL, NULL, close_gate);
 }
 
 /*
@@ -209,11 +231,9 @@ static void before_go(void)
   sigset_t mask;
 
   errors_kept = pthread_key_create(&errors, free) == 0;
-  if (dl_iterate_phdr(find_first_library, NULL))
-    blocked = ARENAGEN_STATUS_SECOND_LIBRARY;
-  else
-    serving = 1;
-  pthread_atfork(NULL, NULL, forked);
+  make_gate();
+  serving = !dl_iterate_phdr(find_first_library, NULL);
+  *gate = serving ? GATE_OPEN : GATE_SECOND_LIBRARY;
   getrlimit(RLIMIT_NOFILE, &files_before);
   sigfillset(&mask);
   sigdelset(&mask, SIGURG);
@@ -252,7 +272,7 @@ static void make_known(void)
 /* Tells whether a call may go through to Go. */
 static int may_enter(void)
 {
-  if (blocked)
+  if (*gate != GATE_OPEN)
     return 0;
   if (!known)
     make_known();
