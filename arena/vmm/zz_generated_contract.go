@@ -68,6 +68,10 @@ type Capabilities struct {
 	MapGrants bool
 	// A handle can be mapped at one address at a time only.
 	MapOnce bool
+	// A handle can be mapped as a whole only; elsewhere a part from its start on is enough.
+	MapWhole bool
+	// A grant covers exactly one mapping; elsewhere several that lie side by side.
+	GrantPerMapping bool
 }
 
 // An Op is an operation of the contract.

@@ -11,7 +11,8 @@ import (
 const (
 	about = `arenagen turns the specs below spec/ into everything that follows from them: the
 Go packages of the backends, the shared libraries' C headers, guards and version
-scripts, the Python bindings, the ABI listing and the reference pages.
+scripts, the Python bindings, the ABI listing and the reference pages. It also writes
+what describes the specs themselves: their JSON Schemas and their manual, spec/SPEC.md.
 
   spec/*.yaml -> model -> rendered files -> format -> compare -> type-check -> write
 

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
+	"slices"
 	"strings"
 
 	"github.com/arenagen/arenagen/gen/internal/conform"
@@ -16,10 +19,14 @@ import (
 type generator struct {
 	load      func(root string) (*ir.Model, error)
 	renderers []renderer
+	quoters   []quoter
 }
 
 // A renderer makes some of the outputs.
 type renderer func(*ir.Model) []emit.File
+
+// A quoter makes outputs that quote files below the root, and other outputs as they will be there.
+type quoter func(root fs.FS, outputs []emit.File) ([]emit.File, error)
 
 // generate brings the tree below root to what the specs say, and tells what it changed.
 func (g generator) generate(root string, out io.Writer) error {
@@ -96,8 +103,24 @@ func (g generator) render(root string) (o outputs, err error) {
 	if o.files, err = o.module.Prepare(files); err != nil {
 		return outputs{}, err
 	}
+	if o.files, err = g.quote(o.module, o.files); err != nil {
+		return outputs{}, err
+	}
 	o.plan, err = o.module.Compare(o.files)
 	return o, err
+}
+
+// quote adds the outputs that quote others to those.
+func (g generator) quote(module emit.Module, files []emit.File) ([]emit.File, error) {
+	all := slices.Clone(files)
+	for _, quote := range g.quoters {
+		quoting, err := quote(os.DirFS(module.Root), files)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, quoting...)
+	}
+	return module.Prepare(all)
 }
 
 // A staleError says that the tree is not what the specs say.

@@ -10,8 +10,10 @@ import (
 	"os"
 
 	"github.com/arenagen/arenagen/gen/internal/diag"
+	"github.com/arenagen/arenagen/gen/internal/emit"
 	"github.com/arenagen/arenagen/gen/internal/gogen"
 	"github.com/arenagen/arenagen/gen/internal/ir"
+	"github.com/arenagen/arenagen/gen/internal/language"
 	"github.com/arenagen/arenagen/gen/internal/textgen"
 )
 
@@ -19,9 +21,15 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
 // run is the command with its arguments, and answers its exit code.
 func run(args []string, stdout, stderr io.Writer) int {
-	g := generator{load: ir.Load, renderers: []renderer{gogen.Files, textgen.Files}}
+	g := generator{load: ir.Load, renderers: renderers, quoters: []quoter{language.Manual}}
 	return g.run(args, stdout, stderr)
 }
+
+// renderers make all outputs that follow from the specs alone.
+var renderers = []renderer{gogen.Files, textgen.Files, schemas}
+
+// schemas follow from the loader, whatever the specs say.
+func schemas(*ir.Model) []emit.File { return language.Schemas() }
 
 // The exit codes.
 const (

@@ -119,6 +119,22 @@ func TestGenerate_findsTheRoot(t *testing.T) {
 	assert.FileExists(t, filepath.Join(root, "a.md"))
 }
 
+// TestGenerate_quotes has an output that shows a file of the tree and another output, formatted.
+func TestGenerate_quotes(t *testing.T) {
+	root := newTree(t, map[string]string{"by_hand.txt": "by hand"})
+	g := rendering(output("a/zz.go", "\npackage a\nfunc  F( ) {}\n"))
+	g.quoters = []quoter{func(root fs.FS, outputs []emit.File) ([]emit.File, error) {
+		text, err := fs.ReadFile(root, "by_hand.txt")
+		return []emit.File{output("a.md", string(text)+string(outputs[0].Content))}, err
+	}}
+	assert.Equal(t, result{code: 0, stdout: "wrote a.md\nwrote a/zz.go\n"}, runWith(g, "generate", "--root", root))
+	quoted, err := os.ReadFile(filepath.Join(root, "a.md"))
+	require.NoError(t, err)
+	assert.Contains(t, string(quoted), "by hand")
+	assert.Contains(t, string(quoted), "\nfunc F() {}\n")
+	assert.Equal(t, result{code: 0}, runWith(g, "generate", "--check", "--root", root))
+}
+
 // Whatever goes wrong, the tree stays as it is and the exit code says whose turn it is.
 func TestGenerate_refuses(t *testing.T) {
 	mistake := diag.List{}
@@ -152,6 +168,12 @@ func TestGenerate_refuses(t *testing.T) {
 			g:      rendering(output("b/new.md", ""), output("a/zz.go", "\npackage a\n\nfunc New() int { return nil }\n", "New")),
 			code:   1,
 			stderr: "spec/abi.yaml:7:3: what is generated does not compile: a/zz.go:5:25: cannot use nil as int value in return statement\n",
+		},
+		{
+			name:   "a quotation of what is not there",
+			g:      generator{load: rendering().load, quoters: []quoter{func(fs.FS, []emit.File) ([]emit.File, error) { return nil, errors.New("no such line") }}},
+			code:   2,
+			stderr: "arenagen: no such line\n",
 		},
 		{
 			name:   "a break of the ABI",

@@ -10,7 +10,7 @@ import (
 
 // The roles of a driver's parameters.
 func in(goType string, v *ir.Value) *ir.BoundParam {
-	p := &ir.BoundParam{Name: v.Name, GoType: goType, Input: v}
+	p := &ir.BoundParam{Name: v.Name, GoType: goType, Bound: ir.Bound{Kind: ir.BoundInput, Input: v}}
 	if v.Enum != nil {
 		p.Enum = driverHandleType
 	}
@@ -18,11 +18,11 @@ func in(goType string, v *ir.Value) *ir.BoundParam {
 }
 
 func out(goType string, v *ir.Value) *ir.BoundParam {
-	return &ir.BoundParam{Name: v.Name, GoType: goType, Output: v}
+	return &ir.BoundParam{Name: v.Name, GoType: goType, Bound: ir.Bound{Kind: ir.BoundOutput, Output: v}}
 }
 
 func constant64(n int64) *ir.BoundParam {
-	return &ir.BoundParam{Name: "flags", GoType: "uint64", Const: &n}
+	return &ir.BoundParam{Name: "flags", GoType: "uint64", Bound: ir.Bound{Kind: ir.BoundConst, Const: &n}}
 }
 
 func TestBoundMethod(t *testing.T) {

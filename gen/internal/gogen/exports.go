@@ -169,11 +169,13 @@ func exportsCallback(c *ir.Callback) jen.Code {
 // export renders one function behind the guard. By what it returns:
 //
 //	func <goName>(...) (status C.<status>) {
+//		capi.MakeRoom()
 //		defer recovered("<symbol>", &status)
 //		return answer("<symbol>", library.<Name>(...))
 //	}
 //
 //	func <goName>(...) (value C.uintptr_t) {
+//		capi.MakeRoom()
 //		defer recovered("<symbol>", nil)
 //		result, err := library.<Name>(...)
 //		answer("<symbol>", err)
@@ -181,26 +183,31 @@ func exportsCallback(c *ir.Callback) jen.Code {
 //	}
 //
 //	func <goName>(...) {
+//		capi.MakeRoom()
 //		defer recovered("<symbol>", nil)
 //		answer("<symbol>", library.<Name>(...))
 //	}
 func export(f *ir.Function) jen.Code {
 	operation := jen.Lit(f.Symbol)
+	makeRoom := jen.Qual(capiPath, "MakeRoom").Call()
 	call := jen.Id("library").Dot(f.GoName).Add(exportArguments(f.Params))
 	function := jen.Func().Id(f.ExportName).Params(exportParams(f.Params)...)
 	switch f.Returns.Kind {
 	case ir.KindEnum:
 		function.Params(jen.Id("status").Add(cType(f.Returns.Cgo))).Block(
+			makeRoom,
 			jen.Defer().Id("recovered").Call(operation, jen.Op("&").Id("status")),
 			jen.Return(jen.Id("answer").Call(operation, call)),
 		)
 	case ir.KindVoid:
 		function.Block(
+			makeRoom,
 			jen.Defer().Id("recovered").Call(operation, jen.Nil()),
 			jen.Id("answer").Call(operation, call),
 		)
 	case ir.KindPointer:
 		function.Params(jen.Id("value").Add(cType(f.Returns.Cgo))).Block(
+			makeRoom,
 			jen.Defer().Id("recovered").Call(operation, jen.Nil()),
 			jen.List(jen.Id("result"), jen.Err()).Op(":=").Add(call),
 			jen.Id("answer").Call(operation, jen.Err()),

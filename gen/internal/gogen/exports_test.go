@@ -41,6 +41,7 @@ func TestExport(t *testing.T) {
 //
 //export goClose
 func goClose(a C.x_arena, n C.ssize_t) (status C.x_status) {
+	capi.MakeRoom()
 	defer recovered("x_close", &status)
 	return answer("x_close", library.Close(capi.Arena(a), int64(n)))
 }`,
@@ -55,6 +56,7 @@ func goClose(a C.x_arena, n C.ssize_t) (status C.x_status) {
 //
 //export goOpen
 func goOpen(o *C.x_options, a *C.x_arena, p *C.uintptr_t) (status C.x_status) {
+	capi.MakeRoom()
 	defer recovered("x_open", &status)
 	return answer("x_open", library.Open(
 		(*capi.Options)(unsafe.Pointer(o)),
@@ -72,6 +74,7 @@ func goOpen(o *C.x_options, a *C.x_arena, p *C.uintptr_t) (status C.x_status) {
 //
 //export goMalloc
 func goMalloc(size C.ssize_t, stream C.uintptr_t) (value C.uintptr_t) {
+	capi.MakeRoom()
 	defer recovered("mx_malloc", nil)
 	result, err := library.Malloc(int64(size), uintptr(stream))
 	answer("mx_malloc", err)
@@ -86,6 +89,7 @@ func goMalloc(size C.ssize_t, stream C.uintptr_t) (value C.uintptr_t) {
 //
 //export goFree
 func goFree(address C.uintptr_t) {
+	capi.MakeRoom()
 	defer recovered("mx_free", nil)
 	answer("mx_free", library.Free(uintptr(address)))
 }`,

@@ -242,7 +242,8 @@ func (r *abiResolver) function(d specfile.Function) *Function {
 func (r *abiResolver) checkSince(since specfile.Scalar[specfile.VersionNumber]) {
 	major, minor := r.decl.Version.Major, r.decl.Version.Minor
 	now := specfile.VersionNumber{Major: major.Value, Minor: minor.Value}
-	if since.Valid && major.Valid && minor.Valid && since.Value.After(now) {
-		r.mistakes.Add(since.Pos, "since is %s, later than the version of the interface, %s", since.Value, now)
+	if since.Valid && major.Valid && minor.Valid && since.Value.Compare(now) > 0 {
+		r.mistakes.AddRelated(since.Pos, r.decl.Version.Pos, "the version is here",
+			"since is %s, later than the version of the interface, %s", since.Value, now)
 	}
 }

@@ -1,6 +1,7 @@
 package ir
 
 import (
+	"cmp"
 	"fmt"
 	"go/token"
 	"path"
@@ -20,6 +21,8 @@ type backendResolver struct {
 	decl     *specfile.Backend
 	contract *Contract
 	backend  *Backend
+	lib      *libraryResolver // nil with a provider
+	carried  map[*EnumMap]bool
 }
 
 // resolveBackend resolves one of spec/backends and adds what is wrong to mistakes.
@@ -28,6 +31,7 @@ func resolveBackend(decl *specfile.Backend, contract *Contract, mistakes *diag.L
 		mistakes: mistakes,
 		decl:     decl,
 		contract: contract,
+		carried:  map[*EnumMap]bool{},
 		backend: &Backend{
 			Pos:         decl.Name.Pos,
 			File:        decl.Pos.File,
@@ -38,12 +42,21 @@ func resolveBackend(decl *specfile.Backend, contract *Contract, mistakes *diag.L
 	}
 	r.checkName()
 	r.checkContract()
-	r.provider()
+	r.player()
 	r.result()
 	r.options()
 	r.enums()
 	r.bindings()
+	r.checkEnums()
 	r.capabilities()
+	if r.lib != nil {
+		r.driverVersion()
+		r.resultFunctions()
+		r.steps()
+		r.helpers()
+		r.quirks()
+		r.unused()
+	}
 	return r.backend
 }
 
@@ -89,11 +102,11 @@ func (r *backendResolver) provider() {
 func (r *backendResolver) result() {
 	d := r.decl.Result
 	r.backend.Result = &Result{Pos: d.Type.Pos, Type: d.Type.Value, OK: d.OK.Value}
-	pkg, _, qualified := strings.Cut(d.Type.Value, ".")
-	if d.Type.Valid && r.decl.Provider.Package.Valid && (!qualified || pkg != r.backend.Provider.PkgName) {
-		r.mistakes.Add(d.Type.Pos, "the type of the result is %q, expected one of the provider's package %s", d.Type.Value, r.backend.Provider.PkgName)
-	}
+	r.resultType(d.Type)
 	names, numbers := newScope("name", r.mistakes), newScope("number", r.mistakes)
+	if r.lib != nil {
+		names = r.lib.types.cNames
+	}
 	if d.OK.Valid {
 		numbers.claim(fmt.Sprint(d.OK.Value), "ok", d.OK.Pos)
 	}
@@ -105,9 +118,34 @@ func (r *backendResolver) result() {
 		r.backend.Result.Codes = append(r.backend.Result.Codes, c)
 		what := fmt.Sprintf("result code %q", c.Name)
 		names.claim(c.Name, what, c.Pos)
+		if r.lib != nil {
+			c.Since = r.lib.versions.since(dc.Since)
+		} else {
+			r.refuse(what, key{"since", dc.Since.Place})
+		}
 		if dc.Value.Valid {
 			numbers.claim(fmt.Sprint(c.Value), what, dc.Value.Pos)
 		}
+	}
+	slices.SortStableFunc(r.backend.Result.Codes, func(a, b *Code) int { return cmp.Compare(a.Value, b.Value) })
+}
+
+// resultType sees to it that the type of the results is the provider's, or one of the library's.
+func (r *backendResolver) resultType(d specfile.Text) {
+	if !d.Valid {
+		return
+	}
+	if r.lib != nil {
+		r.lib.result = r.lib.types.lookup(d)
+		if t := r.lib.result; t != nil && (t.Size != 4 || !isNumber(t)) {
+			r.mistakes.Add(d.Pos, "the type of the result is %q, expected an enum or a number of 32 bits", t.Name)
+		}
+		return
+	}
+	pkg, _, qualified := strings.Cut(d.Value, ".")
+	if r.decl.Provider.Package.Valid && (!qualified || pkg != r.backend.Provider.PkgName) {
+		r.mistakes.AddRelated(d.Pos, r.decl.Provider.Package.Pos, "the package is here",
+			"the type of the result is %q, expected one of the provider's package %s", d.Value, r.backend.Provider.PkgName)
 	}
 }
 
@@ -120,7 +158,7 @@ func (r *backendResolver) class(name specfile.Text) *Class {
 func (r *backendResolver) operation(name specfile.Text) *Operation {
 	o := find(r.mistakes, "operation", name, r.contract.Operations, func(o *Operation) string { return o.Name })
 	if o != nil && o.Opens {
-		r.mistakes.Add(name.Pos, "operation %q makes the driver: the provider does it, expected another one", o.Name)
+		r.mistakes.Add(name.Pos, "operation %q makes the driver, which no function does, expected another one", o.Name)
 		return nil
 	}
 	return o
@@ -164,7 +202,7 @@ func (r *backendResolver) enums() {
 }
 
 // enumNumbers resolves the driver's numbers of one enum, in the order of the contract.
-func (r *backendResolver) enumNumbers(e *Enum, decls specfile.Entries[specfile.Integer]) []*EnumMapValue {
+func (r *backendResolver) enumNumbers(e *Enum, decls specfile.Entries[specfile.Literal]) []*EnumMapValue {
 	numbers := newScope("number", r.mistakes)
 	var values []*EnumMapValue
 	for _, d := range decls.Items {
@@ -172,11 +210,42 @@ func (r *backendResolver) enumNumbers(e *Enum, decls specfile.Entries[specfile.I
 		if v == nil || !d.Value.Valid {
 			continue
 		}
-		numbers.claim(fmt.Sprint(d.Value.Value), fmt.Sprintf("value %q", v.Name), d.Value.Pos)
-		values = append(values, &EnumMapValue{Value: v, Number: d.Value.Value})
+		number, named := r.number(d.Value, nil)
+		if number == nil {
+			continue
+		}
+		numbers.claim(fmt.Sprint(*number), fmt.Sprintf("value %q", v.Name), d.Value.Pos)
+		values = append(values, &EnumMapValue{Value: v, Number: *number, Named: named})
 	}
 	slices.SortFunc(values, func(a, b *EnumMapValue) int { return int(a.Value.Value - b.Value.Value) })
 	return values
+}
+
+// number reads a number or, with a library, the name of one of the values of a type, or of any
+// type if that is nil. It returns nil for what is neither, which is reported.
+func (r *backendResolver) number(d specfile.Literal, t *CType) (number *int64, named *CValue) {
+	n, err := specfile.ParseInteger(d.Value)
+	switch {
+	case err == nil:
+		return &n, nil
+	case d.Null || r.lib == nil || !token.IsIdentifier(d.Value):
+		r.mistakes.Add(d.Pos, "expected a number, found %s", d)
+		return nil, nil
+	}
+	named = r.lib.types.value(d.Text, t)
+	if named == nil {
+		return nil, nil
+	}
+	return &named.Value, named
+}
+
+// checkEnums reports numbers that no function takes.
+func (r *backendResolver) checkEnums() {
+	for _, m := range r.backend.Enums {
+		if !r.carried[m] {
+			r.mistakes.Add(m.Pos, "no parameter carries the numbers of enum %q", m.Enum.Name)
+		}
+	}
 }
 
 // capabilities resolves the backend's answers, in the order of the contract.

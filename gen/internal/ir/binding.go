@@ -10,14 +10,8 @@ import (
 	"github.com/arenagen/arenagen/gen/internal/specfile"
 )
 
-// The roles of a driver function's parameter that are no input's name.
-const (
-	roleConst = "const"
-	outPrefix = "out."
-)
-
-// driverTypes are what a driver's function can take.
-var driverTypes = []string{"int32", "uint32", "int64", "uint64"}
+// providerTypes are what a provider's function can take.
+var providerTypes = []string{"int32", "uint32", "int64", "uint64"}
 
 // bindings resolves the driver's functions, in the order of the contract's operations.
 func (r *backendResolver) bindings() {
@@ -55,89 +49,128 @@ func (r *backendResolver) bindings() {
 // binding resolves one function of the driver.
 func (r *backendResolver) binding(d specfile.Binding) *Binding {
 	b := &Binding{Pos: d.Name.Pos, Name: d.Name.Value, Does: r.operation(d.Does)}
-	if !token.IsExported(b.Name) {
-		r.mistakes.Add(b.Pos, "function %q is not exported, expected a name with a capital letter: it is a method of the provider", b.Name)
-	}
-	names := newScope("name", r.mistakes)
-	for _, dp := range d.Params.Items {
-		if dp.Name.Valid {
-			names.claim(dp.Name.Value, fmt.Sprintf("parameter %q", dp.Name.Value), dp.Name.Pos)
-			b.Params = append(b.Params, r.boundParam(dp, b.Does))
-		}
+	if r.lib != nil {
+		r.cFunction(b, d)
+	} else {
+		r.providerFunction(b, d)
 	}
 	if b.Does != nil {
 		r.checkCarried(b, d)
+	} else if d.Ignores.Given() && !d.Does.Given() {
+		r.mistakes.Add(d.Ignores.Pos, "function %q does no operation, expected no inputs that it ignores", b.Name)
 	}
 	return b
 }
 
-// boundParam resolves one parameter of a function that does operation o, nil when that is unknown.
-func (r *backendResolver) boundParam(d specfile.BoundParam, o *Operation) *BoundParam {
+// providerFunction resolves a method of the provider.
+func (r *backendResolver) providerFunction(b *Binding, d specfile.Binding) {
+	if !token.IsExported(b.Name) {
+		r.mistakes.Add(b.Pos, "function %q is not exported, expected a name with a capital letter: it is a method of the provider", b.Name)
+	}
+	what := fmt.Sprintf("function %q", b.Name)
+	if !d.Does.Given() {
+		r.mistakes.Add(d.Pos, "%s does no operation, expected the key %q", what, "does")
+	}
+	r.refuse(what, key{"symbol", d.Symbol.Place}, key{"since", d.Since.Place}, key{"optional", d.Optional.Place},
+		key{"returns", d.Returns.Place}, key{"within", d.Within.Place})
+	r.params(b, d, r.providerParam)
+}
+
+// params resolves the parameters of a function.
+func (r *backendResolver) params(b *Binding, d specfile.Binding, resolve func(specfile.BoundParam, *Binding) *BoundParam) {
+	names := newScope("name", r.mistakes)
+	for _, dp := range d.Params.Items {
+		if dp.Name.Valid {
+			names.claim(dp.Name.Value, fmt.Sprintf("parameter %q", dp.Name.Value), dp.Name.Pos)
+			b.Params = append(b.Params, resolve(dp, b))
+		}
+	}
+}
+
+// providerParam resolves one parameter of a provider's function.
+func (r *backendResolver) providerParam(d specfile.BoundParam, b *Binding) *BoundParam {
 	p := &BoundParam{Pos: d.Name.Pos, Name: d.Name.Value, GoType: d.Type.Value}
-	if language := keywordOf(p.Name); language == "C" || language == "Go" {
-		r.mistakes.Add(p.Pos, "parameter %q has the name of a word of %s", p.Name, language)
+	what := fmt.Sprintf("parameter %q", p.Name)
+	if token.IsKeyword(p.Name) {
+		r.mistakes.Add(p.Pos, "%s has the name of a word of Go", what)
 	}
-	t := r.driverType(d.Type)
-	if d.Role.Valid && d.Role.Value != roleConst && d.Value.Given() {
-		r.mistakes.Add(d.Value.Pos, "parameter %q has a value, expected none but for the role const", p.Name)
-	}
+	r.refuse(what, key{"declared", d.Declared.Place}, key{"fields", d.Fields.Place}, key{"chain", d.Chain.Place})
+	t := r.providerType(d.Type)
+	r.checkValue(what, d.Role, d.Value)
 	switch {
 	case !d.Role.Valid:
 	case d.Role.Value == roleConst:
-		r.constant(p, d, t)
-	case o != nil:
-		r.bind(p, d.Role, o)
-		r.checkWidth(p, d, t)
+		r.providerConstant(p, d, t)
+	case b.Does != nil:
+		p.Bound = r.bind(d.Role, b.Does, []string{roleConst})
+		r.checkProviderType(p, d, t)
 	}
 	return p
 }
 
-// driverType finds a type that a driver's function can take, nil when there is none, which is reported.
-func (r *backendResolver) driverType(name specfile.Text) *Type {
+// providerType finds a type that a provider's function can take, nil when there is none, which is reported.
+func (r *backendResolver) providerType(name specfile.Text) *Type {
 	if !name.Valid {
 		return nil
 	}
-	if !slices.Contains(driverTypes, name.Value) {
-		r.mistakes.Add(name.Pos, "unknown type %q%s", name.Value, diag.Expected(name.Value, driverTypes))
+	if !slices.Contains(providerTypes, name.Value) {
+		r.mistakes.Add(name.Pos, "unknown type %q%s", name.Value, diag.Expected(name.Value, providerTypes))
 		return nil
 	}
 	return builtin(name.Value)
 }
 
-// constant gives a parameter the number that it always has.
-func (r *backendResolver) constant(p *BoundParam, d specfile.BoundParam, t *Type) {
+// checkValue refuses a value beside a role that has none.
+func (r *backendResolver) checkValue(what string, role specfile.Text, value specfile.Literal) {
 	switch {
-	case !d.Value.Given():
-		r.mistakes.Add(d.Role.Pos, "parameter %q is a constant without a value", p.Name)
-	case t != nil && !holds(t, d.Value.Value):
-		r.mistakes.Add(d.Value.Pos, "the value %d does not fit into type %q", d.Value.Value, t.Name)
+	case !role.Valid:
+	case role.Value == roleConst && !value.Given():
+		r.mistakes.Add(role.Pos, "%s is a constant without a value", what)
+	case role.Value != roleConst && value.Given():
+		r.mistakes.Add(value.Pos, "%s has a value, expected none but for the role const", what)
 	}
-	p.Const = &d.Value.Value
 }
 
-// bind connects a parameter with the input or output of the operation that its role names.
-func (r *backendResolver) bind(p *BoundParam, role specfile.Text, o *Operation) {
+// providerConstant gives a parameter the number that it always has.
+func (r *backendResolver) providerConstant(p *BoundParam, d specfile.BoundParam, t *Type) {
+	p.Kind, p.Const = BoundConst, new(int64)
+	if !d.Value.Valid {
+		return
+	}
+	number, _ := r.number(d.Value, nil)
+	if number == nil {
+		return
+	}
+	p.Const = number
+	if t != nil && !holds(t, *number) {
+		r.mistakes.Add(d.Value.Pos, "the value %d does not fit into type %q", *number, t.Name)
+	}
+}
+
+// bind finds the input or output of the operation that a role names. The names of other roles are
+// for suggestions.
+func (r *backendResolver) bind(role specfile.Text, o *Operation, others []string) Bound {
 	name, out := strings.CutPrefix(role.Value, outPrefix)
 	input, output := named(o.Inputs, name), named(o.Outputs, name)
 	switch {
 	case out && output != nil:
-		p.Output = output
+		return Bound{Kind: BoundOutput, Output: output}
 	case out && input != nil:
 		r.mistakes.Add(role.Pos, "%q is an input of operation %q, expected the role %s", name, o.Name, name)
-		p.Input = input
+		return Bound{Kind: BoundInput, Input: input}
 	case out || input == nil && output == nil:
-		r.unknownRole(p, role, o)
+		return r.unknownRole(role, o, others)
 	case output != nil:
 		r.mistakes.Add(role.Pos, "%q is an output of operation %q, expected the role %s%s", name, o.Name, outPrefix, name)
-		p.Output = output
+		return Bound{Kind: BoundOutput, Output: output}
 	default:
-		p.Input = input
+		return Bound{Kind: BoundInput, Input: input}
 	}
 }
 
-// unknownRole reports a role that an operation does not have. The parameter gets
-// the one that was likely meant, so that it is not missed too.
-func (r *backendResolver) unknownRole(p *BoundParam, role specfile.Text, o *Operation) {
+// unknownRole reports a role that an operation does not have. It returns the one that was likely
+// meant, so that it is not missed too.
+func (r *backendResolver) unknownRole(role specfile.Text, o *Operation, others []string) Bound {
 	var known []string
 	for _, v := range o.Inputs {
 		known = append(known, v.Name)
@@ -145,14 +178,16 @@ func (r *backendResolver) unknownRole(p *BoundParam, role specfile.Text, o *Oper
 	for _, v := range o.Outputs {
 		known = append(known, outPrefix+v.Name)
 	}
-	known = append(known, roleConst)
+	known = append(known, others...)
 	r.mistakes.Add(role.Pos, "operation %q has no role %q%s", o.Name, role.Value, diag.Expected(role.Value, known))
 	nearest, out := strings.CutPrefix(diag.Nearest(role.Value, known), outPrefix)
-	if out {
-		p.Output = named(o.Outputs, nearest)
-	} else {
-		p.Input = named(o.Inputs, nearest)
+	if output := named(o.Outputs, nearest); out && output != nil {
+		return Bound{Kind: BoundOutput, Output: output}
 	}
+	if input := named(o.Inputs, nearest); !out && input != nil {
+		return Bound{Kind: BoundInput, Input: input}
+	}
+	return Bound{}
 }
 
 // named finds a value by its name, nil when there is none.
@@ -164,50 +199,67 @@ func named(values []*Value, name string) *Value {
 	return values[i]
 }
 
-// checkWidth refuses a driver's type that cannot hold all that the operation's
-// input or output can be, and finds the driver's numbers of an enum.
-func (r *backendResolver) checkWidth(p *BoundParam, d specfile.BoundParam, t *Type) {
-	v := p.Input
-	if v == nil {
-		v = p.Output
-	}
+// checkProviderType refuses a type that cannot hold all that the operation's input or output can
+// be, and finds the driver's numbers of an enum.
+func (r *backendResolver) checkProviderType(p *BoundParam, d specfile.BoundParam, t *Type) {
+	v := p.carries()
 	switch {
 	case v == nil || t == nil:
 	case v == p.Input && v.Enum != nil:
-		r.bindEnum(p, d, t)
+		p.Enum = r.enumMap(v.Enum, d.Role)
+		r.checkNumbers(p.Enum, d.Type, func(n *EnumMapValue) bool { return holds(t, n.Number) })
 	case v.GoType == "uint64" && t.Name != "uint64":
 		r.mistakes.Add(d.Type.Pos, "parameter %q carries type %s, expected uint64, found %s", p.Name, v.Type, t.Name)
 	}
 }
 
-// bindEnum finds the driver's numbers for an input that is an enum.
-func (r *backendResolver) bindEnum(p *BoundParam, d specfile.BoundParam, t *Type) {
-	e := p.Input.Enum
+// enumMap finds the driver's numbers for an input that is an enum, nil when there are none, which is reported.
+func (r *backendResolver) enumMap(e *Enum, role specfile.Text) *EnumMap {
 	i := slices.IndexFunc(r.backend.Enums, func(m *EnumMap) bool { return m.Enum == e })
 	if i < 0 {
-		r.mistakes.Add(d.Role.Pos, "enum %q has no numbers here, expected them under enums", e.Name)
+		r.mistakes.Add(role.Pos, "enum %q has no numbers here, expected them under enums", e.Name)
+		return nil
+	}
+	r.carried[r.backend.Enums[i]] = true
+	return r.backend.Enums[i]
+}
+
+// checkNumbers refuses a type that does not hold all of an enum's numbers.
+func (r *backendResolver) checkNumbers(m *EnumMap, typeName specfile.Text, fits func(*EnumMapValue) bool) {
+	if m == nil {
 		return
 	}
-	p.Enum = r.backend.Enums[i]
-	for _, v := range p.Enum.Values {
-		if !holds(t, v.Number) {
-			r.mistakes.Add(d.Type.Pos, "the number %d of %s %q does not fit into type %q", v.Number, e.Name, v.Value.Name, t.Name)
+	for _, v := range m.Values {
+		if !fits(v) {
+			r.mistakes.Add(typeName.Pos, "the number %d of %s %q does not fit into type %q", v.Number, m.Enum.Name, v.Value.Name, typeName.Value)
 		}
 	}
 }
 
-// checkCarried sees to it that a parameter carries each input and output of the
-// operation, but for the inputs that the driver does not need.
+// carries is the input or output of the operation that goes here, or nil.
+func (b *Bound) carries() *Value {
+	if b.Input != nil {
+		return b.Input
+	}
+	return b.Output
+}
+
+// checkCarried sees to it that something carries each input and output of the operation, but for
+// the inputs that the driver does not need.
 func (r *backendResolver) checkCarried(b *Binding, d specfile.Binding) {
 	carriers := map[*Value]int{}
-	for _, p := range b.Params {
-		carriers[p.Input]++
-		carriers[p.Output]++
+	for slot := range b.slots() {
+		carriers[slot.carries()]++
 	}
 	ignored := map[*Value]bool{}
+	names := newScope("name", r.mistakes)
 	for _, name := range d.Ignores.Items {
 		v := find(r.mistakes, "input", name, b.Does.Inputs, func(v *Value) string { return v.Name })
-		if v != nil && carriers[v] > 0 {
+		if v == nil {
+			continue
+		}
+		names.claim(v.Name, fmt.Sprintf("input %q", v.Name), name.Pos)
+		if carriers[v] > 0 {
 			r.mistakes.Add(name.Pos, "input %q is ignored, and a parameter carries it", v.Name)
 		}
 		ignored[v] = true

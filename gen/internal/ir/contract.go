@@ -36,6 +36,7 @@ func resolveContract(decl *specfile.Contract, mistakes *diag.List) *Contract {
 	r.classes(decl)
 	r.enums(decl)
 	r.capabilities(decl)
+	r.quirks(decl)
 	r.operations(decl)
 	return r.contract
 }
@@ -100,7 +101,21 @@ func (r *contractResolver) capabilities(decl *specfile.Contract) {
 	}
 }
 
+func (r *contractResolver) quirks(decl *specfile.Contract) {
+	names := newScope("name", r.mistakes)
+	for _, d := range decl.Quirks.Items {
+		if !d.Name.Valid {
+			continue
+		}
+		q := &Quirk{Pos: d.Name.Pos, Name: d.Name.Value, Type: d.Type.Value, Description: d.Description.Value}
+		if names.claim(q.Name, fmt.Sprintf("quirk %q", q.Name), q.Pos) {
+			r.contract.Quirks = append(r.contract.Quirks, q)
+		}
+	}
+}
+
 func (r *contractResolver) operations(decl *specfile.Contract) {
+	opening := newScope("task", r.mistakes)
 	for _, d := range decl.Operations.Items {
 		if !d.Name.Valid {
 			continue
@@ -117,9 +132,15 @@ func (r *contractResolver) operations(decl *specfile.Contract) {
 			Outputs:     r.values("output", d.Outputs.Items, goNames),
 		}
 		r.checkOperation(o)
+		if o.Opens {
+			opening.claim("making the driver", fmt.Sprintf("operation %q", o.Name), o.Pos)
+		}
 		if r.goNames.claim(o.OpName, fmt.Sprintf("operation %q", o.Name), o.Pos) {
 			r.contract.Operations = append(r.contract.Operations, o)
 		}
+	}
+	if len(decl.Operations.Items) > 0 && len(opening.holders) == 0 {
+		r.mistakes.Add(decl.Operations.Pos, "no operation makes the driver, expected one with opens: true")
 	}
 }
 
@@ -152,8 +173,8 @@ func (r *contractResolver) value(d specfile.Value) *Value {
 	if !d.Name.Valid || !d.Type.Valid {
 		return nil
 	}
-	if d.Name.Value == roleConst {
-		r.mistakes.Add(d.Name.Pos, "%q cannot be a name here: a backend's parameter has it as its role", roleConst)
+	if slices.Contains(reservedNames, d.Name.Value) {
+		r.mistakes.Add(d.Name.Pos, "%q cannot be a name here: in a backend's file it is something else", d.Name.Value)
 	}
 	v := &Value{Pos: d.Name.Pos, Name: d.Name.Value, GoName: local(d.Name.Value), Type: d.Type.Value, Description: d.Description.Value}
 	var known []string

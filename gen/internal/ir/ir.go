@@ -25,7 +25,7 @@ type ABI struct {
 	Structs     []*Struct
 	Callbacks   []*Callback
 	Functions   []*Function
-	Status      *Enum // the enum named status
+	Status      *Enum `dump:"name"` // the enum named status
 }
 
 // A Handle is an opaque 64-bit number that names an object.
@@ -170,6 +170,7 @@ type Contract struct {
 	Classes      []*Class
 	Enums        []*Enum
 	Capabilities []*Capability
+	Quirks       []*Quirk `json:",omitempty"`
 	Operations   []*Operation
 }
 
@@ -186,6 +187,14 @@ type Capability struct {
 	Pos         diag.Pos `json:"-"`
 	Name        string
 	GoName      string // ReleaseWhileMapped
+	Description string
+}
+
+// A Quirk is a limit or a fault that some versions of a driver have.
+type Quirk struct {
+	Pos         diag.Pos `json:"-"`
+	Name        string   // reserve_alignment
+	Type        string   // bool, bytes
 	Description string
 }
 
@@ -208,7 +217,7 @@ type Value struct {
 	GoName      string   // handleType
 	Type        string   // bytes, address, handle, int, or the name of a contract enum
 	GoType      string   // uint64, int, HandleType
-	Enum        *Enum    `json:",omitempty"`
+	Enum        *Enum    `json:",omitempty" dump:"name"`
 	Description string
 }
 
@@ -219,12 +228,13 @@ type Backend struct {
 	Name         string   // stub: the package's name too
 	Title        string
 	Description  string
-	Provider     *Provider
+	Provider     *Provider `json:",omitempty"` // nil with a Library
+	Library      *Library  `json:",omitempty"` // nil with a Provider
 	Result       *Result
 	Options      []*Option
 	Enums        []*EnumMap
-	Functions    []*Binding // in the order of the contract's operations
-	Unsupported  []*Operation
+	Functions    []*Binding         // in the order of the contract's operations
+	Unsupported  []*Operation       `dump:"name"`
 	Capabilities []*CapabilityValue // in the order of the contract
 }
 
@@ -242,7 +252,10 @@ type Result struct {
 	Pos   diag.Pos `json:"-"`
 	Type  string
 	OK    int64
-	Codes []*Code
+	Name  *Binding `json:",omitempty" dump:"name"` // of a library: gives the name of a number
+	Text  *Binding `json:",omitempty" dump:"name"` // of a library: gives its text
+	Clear *Binding `json:",omitempty" dump:"name"` // of a library: takes the failure back that it keeps for a thread
+	Codes []*Code  // sorted by number
 }
 
 // A Code is one number that a driver answers.
@@ -250,7 +263,8 @@ type Code struct {
 	Pos   diag.Pos `json:"-"`
 	Name  string
 	Value int64
-	Class *Class
+	Since *Version `json:",omitempty"` // of a library; nil: as long as the driver
+	Class *Class   `dump:"name"`
 }
 
 // An Option is something that a user sets when a device is opened.
@@ -269,38 +283,39 @@ type Option struct {
 
 // An EnumMap gives the driver's numbers for a contract enum. A value that is missing is not supported.
 type EnumMap struct {
-	Pos    diag.Pos `json:"-"`
-	Enum   *Enum
+	Pos    diag.Pos        `json:"-"`
+	Enum   *Enum           `dump:"name"`
 	Values []*EnumMapValue // in the contract's order
 }
 
 // An EnumMapValue is one pair of an EnumMap.
 type EnumMapValue struct {
-	Value  *EnumValue
+	Value  *EnumValue `dump:"name"`
 	Number int64
+	Named  *CValue `json:",omitempty" dump:"name"` // the number's name, if it has one
 }
 
 // A CapabilityValue is a backend's answer to a capability.
 type CapabilityValue struct {
-	Capability *Capability
+	Capability *Capability `dump:"name"`
 	Value      bool
 }
 
-// A Binding says how one driver function does one operation.
+// A Binding is a function of the driver.
 type Binding struct {
-	Pos    diag.Pos `json:"-"`
-	Name   string   // MemCreate: the driver's own name
-	Does   *Operation
+	Pos    diag.Pos   `json:"-"`
+	Name   string     // MemCreate, cuMemCreate: the driver's own name
+	Does   *Operation `json:",omitempty" dump:"name"` // nil for a helper of a library
 	Params []*BoundParam
+	C      *CFunction `json:",omitempty"` // of a library
 }
 
-// A BoundParam is one parameter of a driver function and where its value comes from.
+// A BoundParam is one parameter of a driver function.
 type BoundParam struct {
 	Pos    diag.Pos `json:"-"`
 	Name   string
-	GoType string   // uint64, int32: what the driver takes
-	Input  *Value   // role: the operation's input
-	Output *Value   // role out.<name>: the operation's output, passed by pointer
-	Const  *int64   // role const
-	Enum   *EnumMap `json:",omitempty"` // the input's numbers
+	GoType string `json:",omitempty"`             // of a provider: uint64, int32
+	C      string `json:",omitempty"`             // of a library, as C declares it: const CUmemAllocationProp *prop
+	Type   *CType `json:",omitempty" dump:"name"` // of a library: what C points to or has
+	Bound
 }

@@ -91,9 +91,25 @@ func TestModel(t *testing.T) {
 	require.NoError(t, err)
 	model, err := ir.LoadFS(overlay(fstest.MapFS{}, archive))
 	require.NoError(t, err)
-	dump, err := json.MarshalIndent(model, "", "  ")
+	compareGolden(t, name, archive, "want/model.json", dump(t, model))
+}
+
+// dump writes the model as --dump-model does.
+func dump(tb testing.TB, model *ir.Model) string {
+	tb.Helper()
+	text, err := json.MarshalIndent(model, "", "  ")
+	require.NoError(tb, err)
+	return string(text) + "\n"
+}
+
+// TestLibrary resolves a backend with a library that has one of everything.
+func TestLibrary(t *testing.T) {
+	name := filepath.Join(testdata, "library.txtar")
+	archive, err := txtar.ParseFile(name)
 	require.NoError(t, err)
-	compareGolden(t, name, archive, "want/model.json", string(dump)+"\n")
+	model, err := ir.LoadFS(overlay(tiny(t), archive))
+	require.NoError(t, err)
+	compareGolden(t, name, archive, "want/backends.json", dump(t, &ir.Model{Backends: model.Backends}))
 }
 
 // TestMistakes loads each wrong spec of testdata and compares what is said about it.
@@ -150,8 +166,8 @@ func TestLongText(t *testing.T) {
 		bytes int
 		want  string
 	}{
-		{"longest", 4096, ""},
-		{"too long", 4097, "spec/abi.yaml:2:14: a value of 4097 bytes, expected at most 4096"},
+		{"longest", 65536, ""},
+		{"too long", 65537, "spec/abi.yaml:2:14: a value of 65537 bytes, expected at most 65536"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -65,12 +65,16 @@ func (r *backendResolver) enumOption(o *Option, d specfile.Option, goNames *scop
 		o.Values = append(o.Values, v)
 		known = append(known, v.Name)
 		goNames.claim(v.GoName, fmt.Sprintf("value %q of option %q", v.Name, o.Name), v.Pos)
-		if v.Name == d.Default.Value {
+		if v.Name == d.Default.Value && !found {
 			o.Default, found = uint64(i), true
 		}
 	}
-	if d.Default.Valid && d.Values.Given() && !found {
+	switch {
+	case !d.Default.Valid || !d.Values.Given():
+	case !found:
 		r.mistakes.Add(d.Default.Pos, "option %q has no value %s%s", o.Name, d.Default, diag.Expected(d.Default.Value, known))
+	case o.Default != 0:
+		r.mistakes.Add(d.Default.Pos, "the default of option %q is %q, expected its first value, %q: that is the zero value in Go, which stands for the default", o.Name, d.Default.Value, known[0])
 	}
 }
 
@@ -96,5 +100,7 @@ func (r *backendResolver) numberOption(o *Option, d specfile.Option) {
 		r.mistakes.Add(d.Default.Pos, "the default of option %q must be a number, found %s", o.Name, d.Default)
 	case o.Default < o.Min || o.Max > 0 && o.Default > o.Max:
 		r.mistakes.Add(d.Default.Pos, "the default of option %q is %d, outside its bounds", o.Name, o.Default)
+	case o.Default != 0 && o.Min == 0 && d.Min.Valid == d.Min.Given():
+		r.mistakes.Add(d.Default.Pos, "the default of option %q is %d and it can be 0, expected a min above 0: in Go, 0 stands for the default", o.Name, o.Default)
 	}
 }

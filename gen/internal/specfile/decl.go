@@ -1,6 +1,7 @@
 package specfile
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 
@@ -89,16 +90,25 @@ type Version struct {
 	Minor Integer
 }
 
-// A VersionNumber is a version of the C surface in one word, such as 1.0.
+// A VersionNumber is a version in one word, such as 1.0. Only drivers have patches.
 type VersionNumber struct {
-	Major, Minor int64
+	Major, Minor, Patch int64
 }
 
-func (v VersionNumber) String() string { return fmt.Sprintf("%d.%d", v.Major, v.Minor) }
+func (v VersionNumber) String() string {
+	if v.Patch == 0 {
+		return fmt.Sprintf("%d.%d", v.Major, v.Minor)
+	}
+	return fmt.Sprintf("%d.%d.%d", v.Major, v.Minor, v.Patch)
+}
 
-// After tells whether v is later than other.
-func (v VersionNumber) After(other VersionNumber) bool {
-	return v.Major > other.Major || v.Major == other.Major && v.Minor > other.Minor
+// MarshalText writes a version as String does.
+func (v VersionNumber) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
+
+// Compare is negative when v is earlier than other, 0 when they are the same, and positive when
+// v is later: 10.2 is later than 9.10.
+func (v VersionNumber) Compare(other VersionNumber) int {
+	return cmp.Or(cmp.Compare(v.Major, other.Major), cmp.Compare(v.Minor, other.Minor), cmp.Compare(v.Patch, other.Patch))
 }
 
 // A Handle is an opaque number that names an object.
@@ -181,7 +191,16 @@ type Contract struct {
 	Classes      List[Described]
 	Enums        List[Enum]
 	Capabilities List[Described]
+	Quirks       List[Quirk]
 	Operations   List[Operation]
+}
+
+// A Quirk is a limit or a fault that some versions of a driver have.
+type Quirk struct {
+	Place
+	Name        Text
+	Type        Text
+	Description Text
 }
 
 // A Described is a name with its meaning.
@@ -217,12 +236,19 @@ type Backend struct {
 	Description  Text
 	Implements   Text
 	Provider     Provider
+	Library      Library
+	Header       Header
+	Version      DriverVersion
 	Result       Result
 	Options      List[Option]
-	Enums        Entries[Entries[Integer]]
+	Types        Entries[CType]
+	Enums        Entries[Entries[Literal]]
 	Functions    List[Binding]
 	Unsupported  List[Text]
+	Open         List[Step]
+	Scopes       Entries[List[Step]]
 	Capabilities Entries[Bool]
+	Quirks       List[QuirkValue]
 }
 
 // A Provider is a Go type that plays the driver.
@@ -232,11 +258,52 @@ type Provider struct {
 	Type    Text
 }
 
+// A Library is the vendor's library that is the driver.
+type Library struct {
+	Place
+	Linux    List[Text]
+	Override Text
+}
+
+// A Header is where the vendor declares the driver.
+type Header struct {
+	Place
+	Include Text
+	Debian  Text
+	PyPI    Text
+}
+
+// A DriverVersion is how a driver tells its version.
+type DriverVersion struct {
+	Place
+	Function Text
+	Encoding Encoding
+	Oldest   Scalar[VersionNumber]
+}
+
+// An Encoding is what each part of a version is multiplied with in a number.
+type Encoding struct {
+	Place
+	Major Integer
+	Minor Integer
+	Patch Integer
+}
+
+// Versions are those from one version on, and before another one.
+type Versions struct {
+	Place
+	From   Scalar[VersionNumber]
+	Before Scalar[VersionNumber]
+}
+
 // A Result is how a driver's functions answer.
 type Result struct {
 	Place
 	Type  Text
 	OK    Integer
+	Name  Text
+	Text  Text
+	Clear Text
 	Codes List[Code]
 }
 
@@ -245,6 +312,7 @@ type Code struct {
 	Place
 	Name  Text
 	Value Integer
+	Since Scalar[VersionNumber]
 	Class Text
 }
 
@@ -260,20 +328,140 @@ type Option struct {
 	Description Text
 }
 
+// A CType is a type of the vendor's header.
+type CType struct {
+	Place
+	Kind    Text
+	Bits    Integer
+	Values  List[CValue]
+	Size    Integer
+	Fields  List[CField]
+	Layouts List[Layout]
+	Partial Bool
+	Tag     Tag
+	Next    Text
+}
+
+// A CValue is a named number of the vendor's header.
+type CValue struct {
+	Place
+	Name  Text
+	Value Integer
+	Since Scalar[VersionNumber]
+}
+
+// A Layout is how some versions of a driver have a struct.
+type Layout struct {
+	Place
+	Versions Versions
+	Size     Integer
+	Fields   List[CField]
+}
+
+// A CField is a field of a struct of the vendor's header.
+type CField struct {
+	Place
+	Name   Text
+	Type   Text
+	Offset Integer
+	Count  Integer
+	Union  Text
+}
+
+// A Tag is the field of a struct that says which struct it is.
+type Tag struct {
+	Place
+	Field Text
+	Value Text
+}
+
 // A Binding is a function of the driver and the operation that it does.
 type Binding struct {
 	Place
-	Name    Text
-	Does    Text
-	Params  List[BoundParam]
-	Ignores List[Text]
+	Name     Text
+	Symbol   Text
+	Does     Text
+	Since    Scalar[VersionNumber]
+	Optional Bool
+	Returns  Text
+	Within   Text
+	Params   List[BoundParam]
+	Ignores  List[Text]
 }
 
 // A BoundParam is one parameter of a Binding and where its value comes from.
 type BoundParam struct {
 	Place
-	Name  Text
-	Type  Text
+	Name     Text
+	Type     Text
+	Declared Text
+	Role     Text
+	Value    Literal
+	Fields   Entries[BoundField]
+	Chain    List[Link]
+}
+
+// A BoundField is a field of a struct and where its value comes from.
+type BoundField struct {
+	Place
 	Role  Text
-	Value Integer
+	Value Literal
+}
+
+// A Link is a struct that another one points to.
+type Link struct {
+	Place
+	Type   Text
+	When   When
+	Fields Entries[BoundField]
+}
+
+// A When is a condition on an input that is an enum.
+type When struct {
+	Place
+	Input Text
+	Is    Text
+}
+
+// A Call is a call of one of the driver's functions.
+type Call struct {
+	Place
+	Function Text
+	Args     Entries[Literal]
+	Expect   Entries[Literal]
+}
+
+// A Step is a part of opening a device, or of entering a scope. It is one of a call, an
+// enumeration and an attempt.
+type Step struct {
+	Place
+	Call      Text
+	Enumerate Text
+	Args      Entries[Literal]
+	Expect    Entries[Literal]
+	Otherwise Otherwise
+	Accept    List[Text]
+	Undo      Call
+	Where     Call
+	Take      Text
+	Into      Text
+	Try       List[Step]
+	On        List[Text]
+	Instead   List[Step]
+	Versions  Versions
+}
+
+// An Otherwise is how it fails when a call gives something that was not expected.
+type Otherwise struct {
+	Place
+	Class   Text
+	Message Text
+}
+
+// A QuirkValue is a quirk of a driver and which versions have it.
+type QuirkValue struct {
+	Place
+	Name     Text
+	Value    Text
+	Versions Versions
 }

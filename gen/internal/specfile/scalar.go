@@ -16,7 +16,7 @@ import (
 // The bounds of a text in bytes, and of each part of a version.
 const (
 	maxName    = 128
-	maxText    = 4096
+	maxText    = 1 << 16
 	maxVersion = 0xffff
 )
 
@@ -88,22 +88,15 @@ func choice(words ...string) shape[Text] {
 	}}
 }
 
-// prose is a text for people. It ends up in comments of C, Go and Python.
+// prose is a text for people. It is data: what renders it sees to it that it stays a comment.
 var prose = scalar("a text", Schema{Types: []string{"string"}, MinLength: 1, MaxLength: maxText},
 	func(text string) (string, error) {
-		if strings.TrimSpace(text) == "" {
+		text = strings.TrimSpace(text)
+		if text == "" {
 			return "", errors.New("it is empty")
 		}
-		for _, end := range []string{"/*", "*/", `"""`, `\`} {
-			if strings.Contains(text, end) {
-				return "", fmt.Errorf("it has %s, which cannot stand in a comment", end)
-			}
-		}
-		return strings.TrimSpace(text), nil
+		return text, nil
 	}, tagText)
-
-// anyInteger is a whole number of 64 bits.
-var anyInteger = scalar("a whole number", Schema{Types: []string{"integer"}}, ParseInteger, tagInteger)
 
 // integer is a whole number between two bounds.
 func integer(minimum, maximum int64) shape[Integer] {
@@ -144,15 +137,33 @@ var literalText = scalar("a number, a word or null", Schema{}, func(text string)
 	return text, nil
 }, tagInteger, tagText, tagNull)
 
+// setting is the value of a quirk.
+var setting = scalar("a size such as 64KiB, or true or false",
+	Schema{Types: []string{"integer", "string", "boolean"}},
+	func(text string) (string, error) { return text, nil }, tagInteger, tagText, tagBool)
+
 // versionNumber is a version in quotes, which would be a number without them.
-var versionNumber = scalar(`a version in quotes such as "1.0"`,
-	Schema{Types: []string{"string"}, Pattern: `^(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)$`, MaxLength: maxName},
-	func(text string) (VersionNumber, error) {
-		before, after, _ := strings.Cut(text, ".")
-		major, majorErr := ParseInteger(before)
-		minor, minorErr := ParseInteger(after)
-		if majorErr != nil || minorErr != nil || min(major, minor) < 0 || max(major, minor) > maxVersion {
+var versionNumber = version(`^(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)$`, `a version in quotes such as "1.0"`)
+
+// driverVersion is a version of a driver, which can have a patch.
+var driverVersion = version(`^(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)(\.(0|[1-9][0-9]*))?$`, `a version in quotes such as "10.2"`)
+
+// version is a version of two or three parts that matches an expression.
+func version(expression, what string) shape[Scalar[VersionNumber]] {
+	compiled := regexp.MustCompile(expression)
+	schema := Schema{Types: []string{"string"}, Pattern: expression, MaxLength: maxName}
+	return scalar(what, schema, func(text string) (VersionNumber, error) {
+		if !compiled.MatchString(text) {
 			return VersionNumber{}, errForm
 		}
-		return VersionNumber{major, minor}, nil
+		var parts [3]int64
+		for i, part := range strings.Split(text, ".") {
+			n, err := ParseInteger(part)
+			if err != nil || n > maxVersion {
+				return VersionNumber{}, errForm
+			}
+			parts[i] = n
+		}
+		return VersionNumber{parts[0], parts[1], parts[2]}, nil
 	}, tagText)
+}

@@ -72,7 +72,7 @@ func TestSchemaIsJSON(t *testing.T) {
 					"description": "What holds when a backend has it.",
 					"type": ["string"],
 					"minLength": 1,
-					"maxLength": 4096
+					"maxLength": 65536
 				}
 			}
 		}

@@ -133,10 +133,10 @@ func list[V any](item shape[V]) shape[List[V]] {
 	}
 }
 
-// entries is a mapping from names to values, at least one.
-func entries[V any](value shape[V]) shape[Entries[V]] {
+// entries is a mapping from names of a form to values, at least one.
+func entries[V any](name shape[Text], value shape[V]) shape[Entries[V]] {
 	return shape[Entries[V]]{
-		schema: Schema{Types: []string{"object"}, MinProperties: 1, PropertyNames: &identifier.schema, AdditionalProperties: &value.schema},
+		schema: Schema{Types: []string{"object"}, MinProperties: 1, PropertyNames: &name.schema, AdditionalProperties: &value.schema},
 		read: func(w *walker, label string, n *yaml.Node, into *Entries[V]) {
 			into.place(w.pos(n))
 			if !w.is(n, yaml.MappingNode, label, "a mapping") {
@@ -147,7 +147,7 @@ func entries[V any](value shape[V]) shape[Entries[V]] {
 			}
 			for key, child := range w.pairs(n, label) {
 				var e Entry[V]
-				identifier.read(w, "a key of "+label, key, &e.Key)
+				name.read(w, "a key of "+label, key, &e.Key)
 				value.read(w, quote(key.Value), child, &e.Value)
 				into.Items = append(into.Items, e)
 			}

@@ -35,7 +35,11 @@ var (
 // is left at its zero value.
 func (f Format[T]) Parse(file string, text []byte, mistakes *diag.List) *T {
 	w := &walker{file: file, mistakes: mistakes}
-	root := w.parse(text)
+	return f.read(w, w.parse(text))
+}
+
+// read reads a parsed file, or nothing when it could not be parsed.
+func (f Format[T]) read(w *walker, root *yaml.Node) *T {
 	if root == nil || !w.is(root, yaml.MappingNode, "the file", "a mapping") {
 		return nil
 	}

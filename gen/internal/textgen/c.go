@@ -118,7 +118,7 @@ var cFunctions = template.FuncMap{
 	"isOut":       func(p *ir.Param) bool { return p.Role == ir.RoleOut },
 	"outs":        withRole(ir.RoleOut),
 	"values":      withRole(ir.RoleValue),
-	"pointers":    withRole(ir.RoleIn, ir.RoleOut, ir.RoleInOut, ir.RoleBuffer),
+	"buffers":     withRole(ir.RoleBuffer),
 	"sized":       withRole(ir.RoleIn, ir.RoleInOut),
 }
 

@@ -109,10 +109,10 @@ func smallBackend(c *ir.Contract, description string) *ir.Backend {
 		},
 		Enums: []*ir.EnumMap{kinds},
 		Functions: []*ir.Binding{{Name: "ToyCreate", Does: create, Params: []*ir.BoundParam{
-			{Name: "flags", Const: &flags},
-			{Name: "k", Input: create.Inputs[1], Enum: kinds},
-			{Name: "bytes", Input: create.Inputs[0]},
-			{Name: "out", Output: create.Outputs[0]},
+			{Name: "flags", Bound: ir.Bound{Const: &flags}},
+			{Name: "k", Bound: ir.Bound{Input: create.Inputs[1], Enum: kinds}},
+			{Name: "bytes", Bound: ir.Bound{Input: create.Inputs[0]}},
+			{Name: "out", Bound: ir.Bound{Output: create.Outputs[0]}},
 		}}},
 		Unsupported: []*ir.Operation{c.Operations[2]},
 		Capabilities: []*ir.CapabilityValue{

@@ -8,6 +8,7 @@ import (
 
 	"github.com/arenagen/arenagen/gen/internal/emit"
 	"github.com/arenagen/arenagen/gen/internal/ir"
+	"github.com/arenagen/arenagen/gen/internal/markdown"
 	"github.com/arenagen/arenagen/gen/internal/prose"
 )
 
@@ -26,13 +27,13 @@ func referenceFiles(m *ir.Model) []emit.File {
 
 func page(name, templateName string, data any, sources ...string) emit.File {
 	f := textFile(fmt.Sprintf("docs/reference/%s.md", name), templateName, pageFunctions, data, sources...)
-	f.Content = oneEmptyLine(f.Content)
+	f.Content = markdown.OneEmptyLine(f.Content)
 	return f
 }
 
 var pageFunctions = template.FuncMap{
-	"text":         markdownText,
-	"code":         markdownCode,
+	"text":         markdown.Text,
+	"code":         markdown.Code,
 	"prototype":    cPrototype,
 	"parameters":   cParameters,
 	"fieldType":    cFieldType,
@@ -69,7 +70,7 @@ func direction(p *ir.Param) string {
 	case ir.RoleInOut:
 		return "in, out"
 	case ir.RoleBuffer:
-		return "out, " + markdownCode(p.CountParam) + " entries"
+		return "out, " + markdown.Code(p.CountParam) + " entries"
 	default:
 		return "in"
 	}
@@ -80,7 +81,7 @@ func optionValues(o *ir.Option) string {
 	if len(o.Values) > 0 {
 		words := make([]string, len(o.Values))
 		for i, v := range o.Values {
-			words[i] = markdownCode(v.Name) + ": " + markdownText(v.Description)
+			words[i] = markdown.Code(v.Name) + ": " + markdown.Text(v.Description)
 		}
 		return strings.Join(words, "<br>")
 	}

@@ -1,0 +1,163 @@
+package ir_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/tools/txtar"
+
+	"github.com/arenagen/arenagen/gen/internal/ir"
+)
+
+// root is the project's.
+const root = "../../.."
+
+// driverNames are the drivers that the language must be able to describe.
+var driverNames = []string{"cann", "cuda", "hip", "levelzero"}
+
+// drivers returns the real specs, with the descriptions of drivers in C beside the backends.
+func drivers(tb testing.TB) fstest.MapFS {
+	tb.Helper()
+	files := fstest.MapFS{}
+	for _, name := range []string{"spec/abi.yaml", "spec/vmm.yaml", "spec/backends/stub.yaml"} {
+		files[name] = readFile(tb, filepath.Join(root, name))
+	}
+	for _, name := range driverNames {
+		files["spec/backends/"+name+".yaml"] = readFile(tb, filepath.Join(testdata, "drivers", name+".yaml"))
+	}
+	return files
+}
+
+func readFile(tb testing.TB, name string) *fstest.MapFile {
+	tb.Helper()
+	text, err := os.ReadFile(name)
+	require.NoError(tb, err)
+	return &fstest.MapFile{Data: text}
+}
+
+// TestDrivers lowers drivers that differ, and compares what a call of each function looks like.
+func TestDrivers(t *testing.T) {
+	name := filepath.Join(testdata, "drivers.txtar")
+	archive, err := txtar.ParseFile(name)
+	require.NoError(t, err)
+	model, err := ir.LoadFS(drivers(t))
+	require.NoError(t, err)
+	described := 0
+	for _, b := range model.Backends {
+		if b.Library != nil {
+			compareGolden(t, name, archive, "want/"+b.Name+".txt", calls(b))
+			described++
+		}
+	}
+	assert.Equal(t, len(driverNames), described)
+}
+
+// calls writes the functions of a backend: how C declares each, and what its parameters carry.
+func calls(b *ir.Backend) string {
+	var w strings.Builder
+	for _, f := range b.Library.Helpers {
+		call(&w, f, "")
+	}
+	for _, f := range b.Functions {
+		call(&w, f, f.Does.Name+": ")
+	}
+	return w.String()
+}
+
+func call(w *strings.Builder, f *ir.Binding, does string) {
+	fmt.Fprintf(w, "%s%s\n", does, f.C.Signature)
+	for _, p := range f.Params {
+		fmt.Fprintf(w, "\t%s: %s\n", p.Name, carried(p.Bound))
+		if p.Fill != nil {
+			fill(w, p.Fill)
+		}
+	}
+}
+
+func fill(w *strings.Builder, f *ir.Fill) {
+	for _, layout := range f.Layouts {
+		fmt.Fprintf(w, "\t\t%s%s: %d bytes\n", f.Type.Name, versions(layout.Versions), layout.Size)
+		for _, field := range layout.Fields {
+			fmt.Fprintf(w, "\t\t\t%d+%d %s: %s\n", field.Offset, field.Width, field.Path, carried(field.Bound))
+		}
+	}
+	for _, link := range f.Chain {
+		if link.When != nil {
+			fmt.Fprintf(w, "\t\tif %s is %s:\n", link.When.Input.Name, link.When.Is.Name)
+		}
+		fill(w, &link.Fill)
+	}
+}
+
+func versions(v ir.Versions) string {
+	text := ""
+	if v.From != nil {
+		text += " from " + v.From.String()
+	}
+	if v.Before != nil {
+		text += " before " + v.Before.String()
+	}
+	return text
+}
+
+// carried says what a parameter or a field carries.
+func carried(b ir.Bound) string {
+	switch {
+	case b.Enum != nil:
+		numbers := make([]string, len(b.Enum.Values))
+		for i, v := range b.Enum.Values {
+			numbers[i] = fmt.Sprintf("%s %d", v.Value.Name, v.Number)
+		}
+		return fmt.Sprintf("%s %s (%s)", b.Kind, b.Input.Name, strings.Join(numbers, ", "))
+	case b.Input != nil:
+		return fmt.Sprintf("%s %s", b.Kind, b.Input.Name)
+	case b.Output != nil:
+		return fmt.Sprintf("%s %s", b.Kind, b.Output.Name)
+	case b.Value != nil:
+		return fmt.Sprintf("%s %s = %d", b.Kind, b.Value.Name, *b.Const)
+	case b.Const != nil:
+		return fmt.Sprintf("%s %d", b.Kind, *b.Const)
+	default:
+		return strings.TrimSpace(fmt.Sprintf("%s %s", b.Kind, b.Of))
+	}
+}
+
+// BenchmarkDrivers loads and resolves the real specs and all drivers.
+func BenchmarkDrivers(b *testing.B) {
+	files := drivers(b)
+	for b.Loop() {
+		_, err := ir.LoadFS(files)
+		require.NoError(b, err)
+	}
+}
+
+// TestCapabilities lowers, for every capability of the real contract, two drivers that differ in
+// it: what it means does not depend on whose driver has it.
+func TestCapabilities(t *testing.T) {
+	specs, err := ir.Load(root)
+	require.NoError(t, err)
+	for _, capability := range specs.Contract.Capabilities {
+		t.Run(capability.Name, func(t *testing.T) {
+			name := filepath.Join(testdata, "capability_"+capability.Name+".txtar")
+			archive, err := txtar.ParseFile(name)
+			require.NoError(t, err)
+			files := overlay(tiny(t), archive)
+			delete(files, "spec/backends/stub.yaml")
+			model, err := ir.LoadFS(files)
+			require.NoError(t, err)
+			require.Len(t, model.Backends, 2)
+			for i, b := range model.Backends {
+				require.Len(t, b.Capabilities, 1)
+				assert.Equal(t, capability.Name, b.Capabilities[0].Capability.Name)
+				assert.Equal(t, i == 0, b.Capabilities[0].Value)
+				compareGolden(t, name, archive, "want/"+b.Name+".txt", calls(b))
+			}
+		})
+	}
+}
