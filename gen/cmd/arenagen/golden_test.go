@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/aymanbagabas/go-udiff"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/tools/txtar"
@@ -40,7 +41,7 @@ func TestGoldenOutputs(t *testing.T) {
 				assert.Contains(t, got, file, "it is not rendered any more")
 			}
 			for file, content := range got {
-				assert.Equal(t, want[file], content, file)
+				assert.Empty(t, udiff.Unified(file, file+" as rendered", want[file], content))
 			}
 		})
 	}

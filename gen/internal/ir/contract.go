@@ -115,7 +115,7 @@ func (r *contractResolver) quirks(decl *specfile.Contract) {
 }
 
 func (r *contractResolver) operations(decl *specfile.Contract) {
-	opening := newScope("task", r.mistakes)
+	var opening *Operation
 	for _, d := range decl.Operations.Items {
 		if !d.Name.Valid {
 			continue
@@ -132,14 +132,18 @@ func (r *contractResolver) operations(decl *specfile.Contract) {
 			Outputs:     r.values("output", d.Outputs.Items, goNames),
 		}
 		r.checkOperation(o)
-		if o.Opens {
-			opening.claim("making the driver", fmt.Sprintf("operation %q", o.Name), o.Pos)
+		switch {
+		case !o.Opens:
+		case opening == nil:
+			opening = o
+		default:
+			r.mistakes.AddRelated(o.Pos, opening.Pos, "the other one is here", "operation %q makes the driver too, expected one that does", o.Name)
 		}
 		if r.goNames.claim(o.OpName, fmt.Sprintf("operation %q", o.Name), o.Pos) {
 			r.contract.Operations = append(r.contract.Operations, o)
 		}
 	}
-	if len(decl.Operations.Items) > 0 && len(opening.holders) == 0 {
+	if len(decl.Operations.Items) > 0 && opening == nil {
 		r.mistakes.Add(decl.Operations.Pos, "no operation makes the driver, expected one with opens: true")
 	}
 }

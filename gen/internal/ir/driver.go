@@ -224,7 +224,7 @@ type CallStep struct {
 // A Call is a call of a helper.
 type Call struct {
 	Function *Binding    `dump:"name"`
-	Args     []*Argument // of BoundIn and BoundOut, in the order of the parameters
+	Args     []*Argument // of BoundIn and BoundOut, sorted by path
 }
 
 // An Argument is what a step gives to a parameter, or to a field of one, or expects of it.

@@ -289,7 +289,7 @@ func (s *stepResolver) callable(name specfile.Text) *Binding {
 // checkTried sees to it that there is another way where a function is missing.
 func (s *stepResolver) checkTried(b *Binding, name specfile.Text) {
 	if b.C.Optional && !slices.ContainsFunc(s.tried, func(c *Class) bool { return c.Name == unsupportedClass }) {
-		s.mistakes.Add(name.Pos, "function %q may be missing, expected its call under try, with %s under on", b.Name, unsupportedClass)
+		s.mistakes.Add(name.Pos, "function %q may be missing, expected its call under try, with %q under on", b.Name, unsupportedClass)
 	}
 }
 
@@ -311,6 +311,7 @@ func (s *stepResolver) call(b *Binding, function specfile.Text, args, expect spe
 			}
 		}
 	}
+	slices.SortFunc(c.Args, func(a, b *Argument) int { return cmp.Compare(a.Path, b.Path) })
 	for _, given := range slices.Concat(args.Items, expect.Items) {
 		if given.Key.Valid && !slices.Contains(known, given.Key.Value) {
 			s.mistakes.Add(given.Key.Pos, "function %q has no argument %q%s", b.Name, given.Key.Value, diag.Expected(given.Key.Value, known))

@@ -1,0 +1,5 @@
+//go:build race
+
+package specfile_test
+
+const raceEnabled = true
