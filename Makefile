@@ -3,6 +3,7 @@
 # make test     runs everything that can be checked here
 # make bench    measures, and writes docs/bench.md
 # make lint     runs the linters
+# make fuzz     runs each fuzz target for FUZZTIME
 # make generate writes everything that follows from spec/
 #
 # Nothing here generates by the way: a build uses what is committed.
@@ -74,9 +75,18 @@ test: all
 	cd gen/schematest && $(GO) test -shuffle=on -v ./... 2>&1 | ../../scripts/summarise ../../out/log/schema.txt
 	scripts/count-skips out/log/race.txt out/log/nocgo.txt out/log/example.txt out/log/schema.txt
 
+# How long each fuzz target runs.
+FUZZTIME ?= 1m
+
+.PHONY: fuzz
+fuzz:
+	$(GO) test ./gen/internal/ir -run '^$$' -fuzz '^FuzzLoad$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 1x
+	$(GO) test ./backends/kit/options -run '^$$' -fuzz '^FuzzParse$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 1x
+	$(GO) test ./arena -run '^$$' -fuzz '^FuzzOperations$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 1x
+
 .PHONY: bench
 bench: all
-	$(MAKE) -C bench CC=$(CC) CXX=$(CXX) PYTHON=$(PYTHON)
+	$(MAKE) -C bench
 
 # The linters are built from source at these versions; that takes minutes the first time.
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2

@@ -41,6 +41,7 @@ LIVE_BYTES = 96
 CLOSE_RATIO = 1.5  # what linear means: the time of one among the most, against one among the fewest
 LOAD_MS = 5
 GENERATE_S = 2
+SPECS_MS = 200
 
 MILLION = 1_000_000
 COUNTS = (125_000, 250_000, 500_000, 750_000, MILLION)
@@ -109,6 +110,11 @@ ABOUT_GENERATION = """
 - The second is in a copy of the tree from which all generated files were removed.
 """
 
+ABOUT_SPECS = """
+- A line counts when it is not empty and more than a comment.
+- Those under `gen/testdata` test the language; they are not backends yet.
+"""
+
 NOT_MEASURED = """
 ## Not measured
 
@@ -152,7 +158,7 @@ class Section(NamedTuple):
 
 def main() -> None:
     about = machine()
-    sections = [measure() for measure in (pairs, heap_allocations, live, counts, from_c, load, generation)]
+    sections = [measure() for measure in (pairs, heap_allocations, live, counts, from_c, load, generation, specs)]
     PAGE.write_text("\n".join(page(about, sections)) + "\n", encoding="utf-8")
     print(PAGE.read_text(encoding="utf-8"), end="")
 
@@ -353,6 +359,27 @@ def generation() -> Section:
         ABOUT_GENERATION,
         limits,
     )
+
+
+def specs() -> Section:
+    benchmark = ["go", "test", "./gen/internal/ir", "-run", "^$", "-bench", "^BenchmarkDrivers$", "-benchtime", "20x"]
+    found = re.search(r"^BenchmarkDrivers\S*\s+\d+\s+(\d+) ns/op", output(benchmark), re.MULTILINE)
+    if not found:
+        raise RuntimeError(f"{shlex.join(benchmark)} printed no BenchmarkDrivers")
+    files = [*sorted((ROOT / "spec").rglob("*.yaml")), *sorted((ROOT / "gen/testdata/drivers").glob("*.yaml"))]
+    limit = Limit("Loading and resolving all specs and drivers", int(found[1]) / 1e6, SPECS_MS, " ms")
+    return Section(
+        "Specs",
+        f"Lines of YAML. Loading and resolving all of them takes {limit.cells()[0]} warm, of {limit.cells()[1]}: {limit.cells()[2]}.",
+        table(["File", "Lines"], [[f"`{file.relative_to(ROOT)}`", str(yaml_lines(file))] for file in files]),
+        [benchmark],
+        ABOUT_SPECS,
+        [limit],
+    )
+
+
+def yaml_lines(file: Path) -> int:
+    return sum(bool(line.split("#")[0].strip()) for line in file.read_text(encoding="utf-8").splitlines())
 
 
 def remove_generated(tree: Path) -> int:

@@ -259,8 +259,8 @@ func TestMistakesOfARealFolder(t *testing.T) {
 	assert.Equal(t, "spec/vmm.yaml:1:1: the file is empty, expected a mapping", err.Error())
 }
 
-// FuzzLoad loads any text as each of the three kinds of file: it gives a model or
-// mistakes with positions in the specs, and never anything else.
+// FuzzLoad loads any text as each of the three kinds of file, beside the smallest specs and beside
+// the real contract: it gives a model or mistakes with positions in the specs, and never anything else.
 func FuzzLoad(f *testing.F) {
 	cases, err := filepath.Glob(filepath.Join(testdata, "*.txtar"))
 	require.NoError(f, err)
@@ -273,24 +273,35 @@ func FuzzLoad(f *testing.F) {
 			}
 		}
 	}
-	base := tiny(f)
+	smallest, full := tiny(f), drivers(f)
+	for _, file := range full {
+		f.Add(file.Data)
+	}
+	contract := fstest.MapFS{"spec/abi.yaml": smallest["spec/abi.yaml"], "spec/vmm.yaml": full["spec/vmm.yaml"]}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		for name := range base {
-			files := maps.Clone(base)
-			files[name] = &fstest.MapFile{Data: text}
-			model, err := ir.LoadFS(files)
-			if err == nil {
-				require.NotNil(t, model)
-				continue
-			}
-			var wrong *diag.Error
-			require.ErrorAs(t, err, &wrong)
-			require.NotEmpty(t, wrong.Diagnostics)
-			for _, d := range wrong.Diagnostics {
-				require.Contains(t, files, d.Pos.File)
-				require.Positive(t, d.Pos.Line)
-				require.Positive(t, d.Pos.Column)
-			}
+		for name := range smallest {
+			requireModelOrMistakes(t, smallest, name, text)
 		}
+		requireModelOrMistakes(t, contract, "spec/backends/cuda.yaml", text)
 	})
+}
+
+// requireModelOrMistakes loads specs in which one file has another text.
+func requireModelOrMistakes(t *testing.T, files fstest.MapFS, name string, text []byte) {
+	t.Helper()
+	files = maps.Clone(files)
+	files[name] = &fstest.MapFile{Data: text}
+	model, err := ir.LoadFS(files)
+	if err == nil {
+		require.NotNil(t, model)
+		return
+	}
+	var wrong *diag.Error
+	require.ErrorAs(t, err, &wrong)
+	require.NotEmpty(t, wrong.Diagnostics)
+	for _, d := range wrong.Diagnostics {
+		require.Contains(t, files, d.Pos.File)
+		require.Positive(t, d.Pos.Line)
+		require.Positive(t, d.Pos.Column)
+	}
 }

@@ -109,7 +109,7 @@ func (w *walker) clean(text []byte) bool {
 // printable tells whether a character is seen as itself: no control character, no
 // line break but \n, no byte order mark, nothing that changes the direction of the text.
 func printable(r rune) bool {
-	return !unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp, unicode.Bidi_Control, unicode.Noncharacter_Code_Point) && r != '\ufeff'
+	return ' ' <= r && r <= '~' || !unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp, unicode.Bidi_Control, unicode.Noncharacter_Code_Point) && r != '\ufeff'
 }
 
 // refuse reports what YAML can do and spec files do not, in a node and all below it.
