@@ -61,7 +61,8 @@ func (r *backendResolver) fillField(fill *Fill, d specfile.Entry[specfile.BoundF
 			r.mistakes.Add(d.Key.Pos, "struct %q has no field %q%s%s", fill.Type.Name, path, in(layout.Versions), diag.Expected(path, instead))
 			return
 		case f.Type.Kind == CStruct:
-			r.mistakes.Add(d.Key.Pos, "field %q is a struct, expected a field of it, such as %s.%s", path, path, f.Type.Layouts[0].Fields[0].Name)
+			_, _, instead := layout.find(path + ".")
+			r.mistakes.Add(d.Key.Pos, "field %q is a struct%s", path, diag.Expected("", instead))
 			return
 		case path == fill.Type.Next || fill.Type.Tag != nil && path == fill.Type.Tag.Field:
 			r.mistakes.Add(d.Key.Pos, "field %q is filled by the type of the struct, expected others", path)
@@ -74,7 +75,7 @@ func (r *backendResolver) fillField(fill *Fill, d specfile.Entry[specfile.BoundF
 				what:     fmt.Sprintf("field %q", path),
 				field:    true,
 				typeName: specfile.Text{Place: d.Key.Place, Value: f.Type.Name},
-				typ:      f.Type, role: d.Value.Role, value: d.Value.Value,
+				typ:      f.Type, role: d.Value.Role, value: d.Value.Value, from: r.neededFrom(b),
 			}, b, df)
 		} else if !alike(first.Type, f.Type) {
 			r.mistakes.Add(d.Key.Pos, "field %q is of type %q in one layout and of type %q in another, expected the same", path, first.Type.Name, f.Type.Name)

@@ -17,6 +17,7 @@ type libraryResolver struct {
 	types     *cTypes
 	result    *CType              // what functions return, nil when that is unknown
 	functions map[string]*Binding // all of them
+	symbols   *scope              // what they are called in the library
 	called    map[*Binding]bool   // the helpers that something needs
 	uses      []stateUse          // of what opening keeps
 	entered   map[string]bool     // the scopes that functions need
@@ -64,6 +65,7 @@ func (r *backendResolver) openLibrary() {
 		library:   &Library{Pos: d.Library.Pos, Override: d.Library.Override.Value},
 		versions:  versionChecker{mistakes: r.mistakes, known: d.Version.Given(), oldest: d.Version.Oldest},
 		functions: map[string]*Binding{},
+		symbols:   newScope("symbol", r.mistakes),
 		called:    map[*Binding]bool{},
 		entered:   map[string]bool{},
 	}
@@ -105,9 +107,14 @@ func (r *backendResolver) driverVersion() {
 			r.mistakes.AddRelated(pair[1].Pos, pair[0].Pos, "the one before it is this", "the factor is %d, expected a smaller one than that of the part before", pair[1].Value)
 		}
 	}
-	if v.Function != nil && shapeOf(v.Function) != "out" {
-		r.mistakes.Add(d.Function.Pos, "function %q cannot tell the version, expected one that returns a result and has one parameter that is not const, with the role out", v.Function.Name)
+	if v.Function != nil && (shapeOf(v.Function) != "out" || !tellsNumber(v.Function)) {
+		r.mistakes.Add(d.Function.Pos, "function %q cannot tell the version, expected one that returns a result and has one parameter that is not const, a number with the role out", v.Function.Name)
 	}
+}
+
+// tellsNumber tells whether all that a function stores where a step says are numbers.
+func tellsNumber(b *Binding) bool {
+	return !slices.ContainsFunc(b.Params, func(p *BoundParam) bool { return p.Kind == BoundOut && p.Type != nil && !isNumber(p.Type) })
 }
 
 // resultFunctions resolves what a library says about its results.

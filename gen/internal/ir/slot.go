@@ -32,7 +32,7 @@ func (f *Fill) slots(path string, yield func(slot) bool) bool {
 		}
 	}
 	for _, link := range f.Chain {
-		if !link.Fill.slots(path+"."+link.Type.Name, yield) {
+		if !link.slots(path+"."+link.Type.Name, yield) {
 			return false
 		}
 	}

@@ -48,6 +48,7 @@ type stepResolver struct {
 	locals *keeper         // nil when a device is opened
 	set    map[string]bool // what is kept whichever way the steps took, by its name with the prefix
 	tried  []*Class        // the classes of failure that another way is taken on
+	from   *Version        // the oldest version that needs the step, nil where that is not known
 }
 
 // steps resolves how a device is opened, the scopes, and what both keep.
@@ -132,19 +133,22 @@ func (s *stepResolver) checkRead(k *keeper) {
 func (s *stepResolver) resolve(decls []specfile.Step) []*Step {
 	var steps []*Step
 	same := newScope("call", s.mistakes)
+	outer := s.from
 	for _, d := range decls {
-		if d.Call.Valid {
-			same.claim(callText(d), "step "+callText(d), d.Pos)
-		}
-		after := s.set
-		if d.Versions.Given() { // what it keeps is not there with other versions
-			s.set = maps.Clone(after)
-		}
 		step := &Step{Pos: d.Pos, Versions: s.lib.versions.versions(d.Versions)}
-		kinds := s.checkStepKeys(d)
-		switch {
-		case kinds != 1:
+		if d.Call.Valid {
+			text := callText(d) + in(step.Versions)
+			same.claim(text, "step "+text, d.Pos)
+		}
+		if !s.checkKeys(d) {
 			continue
+		}
+		set := s.set
+		if d.Versions.Given() { // what it keeps is not there with other versions
+			s.set = maps.Clone(set)
+		}
+		s.from = s.lib.versions.later(cmp.Or(step.Versions.From, outer))
+		switch {
 		case d.Call.Given():
 			step.Call = s.callStep(d)
 		case d.Enumerate.Given():
@@ -152,10 +156,8 @@ func (s *stepResolver) resolve(decls []specfile.Step) []*Step {
 		default:
 			step.Attempt = s.attempt(d)
 		}
+		s.set, s.from = set, outer
 		steps = append(steps, step)
-		if d.Versions.Given() {
-			s.set = after
-		}
 	}
 	return steps
 }
@@ -170,51 +172,49 @@ func callText(d specfile.Step) string {
 	return fmt.Sprintf("%s(%s)", d.Call.Value, strings.Join(args, ", "))
 }
 
-// checkStepKeys sees to it that a step is of one kind, and has the keys of that. It returns the
-// number of kinds that it is of.
-func (s *stepResolver) checkStepKeys(d specfile.Step) int {
-	kinds := []struct {
-		key
-		needs, allows []key
-	}{
-		{key{"call", d.Call.Place}, nil, []key{{"args", d.Args.Place}, {"expect", d.Expect.Place}, {"otherwise", d.Otherwise.Place}, {"accept", d.Accept.Place}, {"undo", d.Undo.Place}}},
-		{key{"enumerate", d.Enumerate.Place}, []key{{"take", d.Take.Place}, {"into", d.Into.Place}}, []key{{"args", d.Args.Place}, {"where", d.Where.Place}}},
+// A stepKind is a key that says what a step does, and the keys beside it that are its own.
+type stepKind struct {
+	key
+	needs, allows []key
+}
+
+func stepKinds(d specfile.Step) []stepKind {
+	args := key{"args", d.Args.Place}
+	return []stepKind{
+		{key{"call", d.Call.Place}, nil, []key{args, {"expect", d.Expect.Place}, {"otherwise", d.Otherwise.Place}, {"accept", d.Accept.Place}, {"undo", d.Undo.Place}}},
+		{key{"enumerate", d.Enumerate.Place}, []key{{"take", d.Take.Place}, {"into", d.Into.Place}}, []key{args, {"where", d.Where.Place}}},
 		{key{"try", d.Try.Place}, []key{{"on", d.On.Place}, {"instead", d.Instead.Place}}, nil},
 	}
-	var given []key
-	own := map[string]bool{}
-	for _, kind := range kinds {
-		if !kind.place.Given() {
-			continue
-		}
-		given = append(given, kind.key)
-		for _, k := range slices.Concat(kind.needs, kind.allows) {
-			own[k.name] = true
-		}
-		for _, k := range kind.needs {
-			if !k.place.Given() {
-				s.mistakes.Add(d.Pos, "the step has no key %q beside %q, expected one", k.name, kind.name)
-			}
-		}
-	}
+}
+
+// checkKeys tells whether a step is of one kind, and sees to it that it has the keys of that and no others.
+func (s *stepResolver) checkKeys(d specfile.Step) bool {
+	kinds := stepKinds(d)
+	given := slices.DeleteFunc(slices.Clone(kinds), func(k stepKind) bool { return !k.place.Given() })
 	switch len(given) {
 	case 0:
 		s.mistakes.Add(d.Pos, "the step does nothing, expected one of the keys call, enumerate and try")
-		return 0
+		return false
 	case 1:
 	default:
 		s.mistakes.AddRelated(given[1].place.Pos, given[0].place.Pos, "the first one is here", "the step has the keys %q and %q, expected one of them", given[0].name, given[1].name)
-		return len(given)
+		return false
 	}
-	for _, kind := range kinds {
-		for _, k := range slices.Concat(kind.needs, kind.allows) {
-			if k.place.Given() && !own[k.name] {
-				own[k.name] = true
-				s.mistakes.Add(k.place.Pos, "the step has the key %q beside %q, expected none", k.name, given[0].name)
+	kind := given[0]
+	own := slices.Concat(kind.needs, kind.allows)
+	for _, k := range kind.needs {
+		if !k.place.Given() {
+			s.mistakes.Add(d.Pos, "the step has no key %q beside %q, expected one", k.name, kind.name)
+		}
+	}
+	for _, other := range kinds {
+		for _, k := range slices.Concat(other.needs, other.allows) {
+			if k.place.Given() && !slices.Contains(own, k) {
+				s.mistakes.Add(k.place.Pos, "the step has the key %q beside %q, expected none", k.name, kind.name)
 			}
 		}
 	}
-	return 1
+	return true
 }
 
 // callStep resolves a step that calls a function.
@@ -334,7 +334,7 @@ func (s *stepResolver) argument(slot slot, function specfile.Text, args, expect 
 		s.mistakes.Add(expected.Key.Pos, "argument %q is no output, expected it under args", slot.path)
 		return nil
 	case expected != nil:
-		p := place{what: fmt.Sprintf("argument %q", slot.path), typ: slot.typ, value: expected.Value}
+		p := place{what: fmt.Sprintf("argument %q", slot.path), typ: slot.typ, value: expected.Value, from: s.from}
 		return &Argument{Path: slot.path, Expect: true, Bound: s.constant(p)}
 	case !given.Value.Valid:
 		return nil
@@ -363,7 +363,7 @@ func (s *stepResolver) output(slot slot, d specfile.Literal) *Argument {
 // input resolves what goes to a slot.
 func (s *stepResolver) input(slot slot, d specfile.Literal, item *CType) Bound {
 	what := fmt.Sprintf("argument %q", slot.path)
-	to := place{what: what, typ: slot.typ, role: d.Text, value: d}
+	to := place{what: what, typ: slot.typ, role: d.Text, value: d, from: s.from}
 	if name, found := strings.CutPrefix(d.Value, statePrefix); found {
 		return s.kept(s.state, BoundState, name, to)
 	}
@@ -432,6 +432,9 @@ func (s *stepResolver) enumerate(d specfile.Step) *Enumerate {
 	if i < 0 || takes {
 		s.mistakes.Add(d.Enumerate.Pos, "function %q gives no items, expected one that has a parameter with the role items, and none that is an input of an operation", b.Name)
 		return nil
+	}
+	if b.C.Within != "" {
+		s.mistakes.Add(d.Enumerate.Pos, "function %q needs scope %q, expected one that needs none", b.Name, b.C.Within)
 	}
 	items := b.Params[i]
 	e := &Enumerate{Ordinal: d.Take.Value == takeOrdinal, Into: strings.TrimPrefix(d.Into.Value, statePrefix)}

@@ -48,8 +48,10 @@ func (r *abiResolver) checkSizeField(index int, d specfile.Field) {
 	switch {
 	case index > 0:
 		r.mistakes.Add(d.Name.Pos, "%s must be the first field", sizeField)
-	case d.Type.Valid && d.Type.Value != "uint32" || d.Count.Given():
+	case d.Type.Valid && d.Type.Value != "uint32":
 		r.mistakes.Add(d.Type.Pos, "%s must be a uint32", sizeField)
+	case d.Count.Given():
+		r.mistakes.Add(d.Count.Pos, "%s must be a uint32, expected no count", sizeField)
 	}
 }
 

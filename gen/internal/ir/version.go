@@ -77,6 +77,14 @@ func (c versionChecker) checkSequence(what string, ranges []versionRange) {
 	}
 }
 
+// later is a version or the oldest that can be used, whichever is later; nil when that is not known.
+func (c versionChecker) later(v *Version) *Version {
+	if !c.oldest.Valid || v != nil && v.Compare(c.oldest.Value) > 0 {
+		return v
+	}
+	return &c.oldest.Value
+}
+
 // overlaps tells whether a version is in both of two ranges.
 func (v Versions) overlaps(other Versions) bool {
 	return (v.Before == nil || other.From == nil || other.From.Compare(*v.Before) < 0) &&

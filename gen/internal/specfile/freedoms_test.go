@@ -122,7 +122,7 @@ var freedoms = []freedom{
 	// The vendor's functions.
 	{"the name of a function", "rename|swap values", `backend/functions/\w+/name`, function},
 	{"the symbol of a function", "drop|rename", `backend/functions/\w+/symbol`, function + `/\w+/C/Symbol`},
-	{"that a function can be missing", "drop", `backend/functions/\w+/optional`, function + `/\w+/C/Optional`},
+	{"that a function can be missing", "drop|rename", `backend/functions/\w+/optional`, function + `/\w+/C/Optional`},
 	{"the scope of a function, where another one needs it too", "drop", `backend/functions/\w+/within`, function + `/\w+/C/Within`},
 	{"parameters that no operation and no step needs", "drop", `backend/functions/\w+/params(/\w+)?`, function + `/\w+`},
 	{"the order of parameters", "swap", param, function + `/\w+`},
