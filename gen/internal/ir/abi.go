@@ -182,13 +182,29 @@ func (r *abiResolver) checkStatus() {
 		return
 	}
 	r.abi.Status = status
-	i := slices.IndexFunc(status.Values, func(v *EnumValue) bool { return v.Name == okName })
-	switch {
-	case i < 0:
+	switch ok := status.value(okName); {
+	case ok == nil:
 		r.mistakes.Add(status.Pos, "enum %q has no value %q, expected %s: 0", statusName, okName, okName)
-	case status.Values[i].Value != 0:
-		r.mistakes.Add(status.Values[i].Pos, "value %q of enum %q is %d, expected 0", okName, statusName, status.Values[i].Value)
+	case ok.Value != 0:
+		r.mistakes.Add(ok.Pos, "value %q of enum %q is %d, expected 0", okName, statusName, ok.Value)
 	}
+	for _, name := range guardStatuses {
+		if status.value(name) == nil {
+			r.mistakes.Add(status.Pos, "enum %q has no value %q, expected one: every library answers it without asking Go", statusName, name)
+		}
+	}
+}
+
+// guardStatuses are what the guard in front of Go answers by itself, beside success.
+var guardStatuses = []string{"invalid_argument", "forked", "second_library"}
+
+// value is the value of a name, nil when there is none.
+func (e *Enum) value(name string) *EnumValue {
+	i := slices.IndexFunc(e.Values, func(v *EnumValue) bool { return v.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return e.Values[i]
 }
 
 // lookup finds the type that a declaration names, nil when there is none, which is reported.
