@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/arenagen/arenagen/gen/internal/conform"
+	"github.com/arenagen/arenagen/gen/internal/diag"
 	"github.com/arenagen/arenagen/gen/internal/emit"
 	"github.com/arenagen/arenagen/gen/internal/ir"
 )
@@ -93,6 +94,9 @@ func (g generator) render(root string) (o outputs, err error) {
 	if err != nil {
 		return outputs{}, err
 	}
+	if err := renderable(model); err != nil {
+		return outputs{}, err
+	}
 	var files []emit.File
 	for _, render := range g.renderers {
 		files = append(files, render(model)...)
@@ -108,6 +112,17 @@ func (g generator) render(root string) (o outputs, err error) {
 	}
 	o.plan, err = o.module.Compare(o.files)
 	return o, err
+}
+
+// renderable refuses what the language can say and no renderer can do yet.
+func renderable(model *ir.Model) error {
+	var mistakes diag.List
+	for _, b := range model.Backends {
+		if b.Provider == nil {
+			mistakes.Add(b.Pos, "backend %q calls a vendor's library, and no code is generated for that yet; `arenagen validate` checks it", b.Name)
+		}
+	}
+	return mistakes.Err()
 }
 
 // quote adds the outputs that quote others to those.

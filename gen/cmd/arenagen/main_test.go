@@ -158,6 +158,15 @@ func TestGenerate_refuses(t *testing.T) {
 			stderr: "arenagen: open spec/abi.yaml: no such file\n",
 		},
 		{
+			name: "a backend that no renderer knows",
+			g: generator{load: func(string) (*ir.Model, error) {
+				pos := diag.Pos{File: "spec/backends/cuda.yaml", Line: 4, Column: 10}
+				return &ir.Model{Backends: []*ir.Backend{{Name: "cuda", Pos: pos}}}, nil
+			}},
+			code:   1,
+			stderr: "spec/backends/cuda.yaml:4:10: backend \"cuda\" calls a vendor's library, and no code is generated for that yet; `arenagen validate` checks it\n",
+		},
+		{
 			name:   "Go that does not parse",
 			g:      rendering(output("a/zz.go", "\npackage a\n\nvar b = = 1\n")),
 			code:   2,
