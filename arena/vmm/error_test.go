@@ -12,7 +12,7 @@ import (
 
 func TestErrorText(t *testing.T) {
 	for want, e := range map[string]*vmm.Error{
-		"cuda: create: out of memory": {Backend: "cuda", Op: vmm.OpCreate},
+		"cuda: create: unknown": {Backend: "cuda", Op: vmm.OpCreate},
 		"cuda: create of 4096 bytes: out of memory (cuMemCreate answered CUDA_ERROR_OUT_OF_MEMORY, 2)": {
 			Backend: "cuda", Op: vmm.OpCreate, Size: 4096, Function: "cuMemCreate", Name: "CUDA_ERROR_OUT_OF_MEMORY", Code: 2,
 		},

@@ -7,8 +7,10 @@ type Class uint8
 
 // The classes.
 const (
+	// A failure that the backend's file does not explain.
+	ClassUnknown Class = iota
 	// The device, or the host on its behalf, has no memory left.
-	ClassOutOfMemory Class = iota
+	ClassOutOfMemory
 	// The driver refused an argument.
 	ClassInvalidArgument
 	// The driver or the device cannot do this.
@@ -21,11 +23,10 @@ const (
 	ClassNoDevice
 	// The device failed for good: every later call will fail too.
 	ClassDeviceLost
-	// A failure that the backend's file does not explain.
-	ClassUnknown
 )
 
 var classNames = [...]string{
+	ClassUnknown:         "unknown",
 	ClassOutOfMemory:     "out of memory",
 	ClassInvalidArgument: "invalid argument",
 	ClassNotSupported:    "not supported",
@@ -33,7 +34,6 @@ var classNames = [...]string{
 	ClassUnavailable:     "unavailable",
 	ClassNoDevice:        "no device",
 	ClassDeviceLost:      "device lost",
-	ClassUnknown:         "unknown",
 }
 
 // HandleType says how a physical handle can be given to another process.
