@@ -15,6 +15,7 @@ func TestErrorText(t *testing.T) {
 		"cuda: create: unknown": {Backend: "cuda", Op: vmm.OpCreate},
 		"cuda: create of 4096 bytes: out of memory (cuMemCreate answered CUDA_ERROR_OUT_OF_MEMORY, 2)": {
 			Backend: "cuda", Op: vmm.OpCreate, Size: 4096, Function: "cuMemCreate", Name: "CUDA_ERROR_OUT_OF_MEMORY", Code: 2,
+			Class: vmm.ClassOutOfMemory,
 		},
 		"hip: map of 4096 bytes at 0x10000 with handle 0x4d: unknown (hipMemMap answered a code without a name, -9): try again": {
 			Backend: "hip", Op: vmm.OpMap, Size: 4096, VA: 0x10000, Handle: 77, Function: "hipMemMap", Code: -9,
