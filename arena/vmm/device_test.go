@@ -145,7 +145,7 @@ func TestReserve(t *testing.T) {
 		texts    []string
 	}{
 		"works":                  {va, nil, []string{reserve}, nil, nil},
-		"fails":                  {va, []vmm.Op{vmm.OpReserve}, []string{reserve}, vmm.ClassOutOfMemory, []string{"SCRIPT_RESERVE, 100"}},
+		"fails":                  {va, []vmm.Op{vmm.OpReserve}, []string{reserve}, vmm.ClassOutOfMemory, []string{fmt.Sprintf("SCRIPT_RESERVE, %d", 100+int64(vmm.ClassOutOfMemory))}},
 		"gives nothing":          {0, nil, []string{reserve}, vmm.ClassNotSupported, []string{"reserve of 4194304 bytes: not supported", "expected an address that is a multiple of 2097152"}},
 		"gives less alignment":   {va + 4096, nil, []string{reserve, unreserve}, vmm.ClassNotSupported, []string{"at 0x7f0000001000"}},
 		"and does not take back": {va + 4096, []vmm.Op{vmm.OpUnreserve}, []string{reserve, unreserve}, vmm.ClassNotSupported, []string{"at 0x7f0000001000", "and then: script: unreserve"}},
@@ -318,7 +318,7 @@ func (f fault) check(t *testing.T, s *script, err error) {
 	assert.Equal(t, f.fail[0], first.Op, "the first failure is not hidden")
 	assert.Equal(t, "script", first.Backend)
 	assert.Equal(t, "script_"+first.Op.String(), first.Function)
-	assert.Equal(t, int64(101), first.Code)
+	assert.Equal(t, 100+int64(vmm.ClassInvalidArgument), first.Code)
 	assert.Equal(t, "SCRIPT_"+strings.ToUpper(first.Op.String()), first.Name)
 	assert.Equal(t, vmm.ClassInvalidArgument, first.Class)
 	if first.Op != release {
