@@ -35,7 +35,7 @@ out/lib/libarenagen_%.so: $(GO_SOURCES) | tools
 	@mkdir -p out/lib
 	@rm -f $@
 	CGO_ENABLED=1 $(GO) build -trimpath -buildvcs=false -buildmode=c-shared \
-	  -ldflags="-s -w -extldflags '-Wl,--version-script=$(CURDIR)/backends/$*/libarenagen_$*/exports.map -Wl,-soname,libarenagen_$*.so.$(ABI_MAJOR)'" \
+	  -ldflags="-s -w -extldflags '\"-Wl,--version-script=$(CURDIR)/backends/$*/libarenagen_$*/exports.map\" -Wl,-soname,libarenagen_$*.so.$(ABI_MAJOR)'" \
 	  -o $@ ./backends/$*/libarenagen_$*
 	@rm -f out/lib/libarenagen_$*.h
 	@ln -sf libarenagen_$*.so $@.$(ABI_MAJOR)

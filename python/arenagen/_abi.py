@@ -369,7 +369,7 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
         ctypes.c_void_p,  # address
     ),
     # Finds the arena that an address belongs to; 0 and ok when it is none's. Where ranges coincide
-    # it is the arena with an allocation at the address, the active one first.
+    # it is an arena with an allocation at the address, the one active for any device first.
     "arenagen_arena_of": (
         ctypes.c_int32,
         ctypes.c_void_p,  # address

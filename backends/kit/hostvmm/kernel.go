@@ -99,7 +99,14 @@ func reserveAnywhere(size, alignment uint64) (uint64, error) {
 
 // createFile makes an anonymous file in memory.
 func createFile() (int, error) {
-	return unix.MemfdCreate("hostvmm", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	fd, err := unix.MemfdCreate("hostvmm", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil || fd > 2 {
+		return fd, err
+	}
+	// In a process without standard files it must not become one: what is printed would land in memory.
+	higher, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3)
+	_ = unix.Close(fd)
+	return higher, err
 }
 
 // resizeFile sets a file's size. Pages come when they are touched.

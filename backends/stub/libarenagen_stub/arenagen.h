@@ -386,7 +386,7 @@ arenagen_status arenagen_arena_free(arenagen_arena arena, void *address);
 
 /*
  * Finds the arena that an address belongs to; 0 and ok when it is none's. Where ranges coincide it
- * is the arena with an allocation at the address, the active one first.
+ * is an arena with an allocation at the address, the one active for any device first.
  * address: Any address.
  * arena: Where the handle goes; not NULL.
  * Since 1.0.

@@ -11,6 +11,7 @@
 #include "_cgo_export.h"
 
 #include <elf.h>
+#include <fcntl.h>
 #include <link.h>
 #include <pthread.h>
 #include <signal.h>
@@ -225,11 +226,23 @@ static void make_gate(void)
 static struct rlimit files_before;
 static sigset_t mask_before;
 
+/*
+ * A host may run without standard files. The runtime keeps files of its own open, now and later, which
+ * must not take their numbers: what the host prints would go there. So /dev/null takes them, for good.
+ */
+static void hold_standard_files(void)
+{
+  for (int file = 0; file < 3; file++)
+    if (fcntl(file, F_GETFD) == -1)
+      (void)!open("/dev/null", O_RDWR);
+}
+
 __attribute__((constructor(101)))
 static void before_go(void)
 {
   sigset_t mask;
 
+  hold_standard_files();
   errors_kept = pthread_key_create(&errors, free) == 0;
   make_gate();
   serving = !dl_iterate_phdr(find_first_library, NULL);

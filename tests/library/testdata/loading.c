@@ -1,4 +1,7 @@
 /* Loading: what the host had is as it was. */
+#include <fcntl.h>
+#include <unistd.h>
+
 #include "every.h"
 
 #include <errno.h>
@@ -283,6 +286,28 @@ SCENARIO(its_symbols_do_not_leak_into_the_process)
   CHECK(dlsym(library, "goMalloc") == NULL);
   CHECK(dlsym(library, "crosscall2") == NULL);
   CHECK(dlsym(library, "arenagen_note") == NULL);
+}
+
+/* A host without standard files must not find anything of the library's under their numbers. */
+SCENARIO(standard_files_that_are_closed_stay_nobodys)
+{
+  int output = fcntl(STDERR_FILENO, F_DUPFD, 10);
+  char names[3][64] = {{0}};
+
+  for (int file = 0; file < 3; file++)
+    close(file);
+  load_it();
+  check_serves();
+  for (int file = 0; file < 3; file++) {
+    char link[32];
+
+    snprintf(link, sizeof link, "/proc/self/fd/%d", file);
+    if (readlink(link, names[file], sizeof names[file] - 1) < 0)
+      names[file][0] = '?';
+  }
+  dup2(output, STDERR_FILENO);
+  for (int file = 0; file < 3; file++)
+    CHECK(strcmp(names[file], "/dev/null") == 0);
 }
 
 /* A fork handler that the host registered before, so that it runs first in a child. */
