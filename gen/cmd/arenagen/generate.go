@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -107,9 +108,11 @@ func (g generator) render(root string) (o outputs, err error) {
 	if o.files, err = o.module.Prepare(files); err != nil {
 		return outputs{}, err
 	}
-	if o.files, err = g.quote(o.module, o.files); err != nil {
-		return outputs{}, err
+	quoted, err := g.quote(o.module, o.files)
+	if err != nil {
+		return outputs{}, o.abiBreakOr(err)
 	}
+	o.files = quoted
 	o.plan, err = o.module.Compare(o.files)
 	return o, err
 }
@@ -123,6 +126,16 @@ func renderable(model *ir.Model) error {
 		}
 	}
 	return mistakes.Err()
+}
+
+// abiBreakOr is an ABI break if there is one, else err: what an output cannot quote any more may have
+// been taken out of the ABI, and that is said with its place.
+func (o outputs) abiBreakOr(err error) error {
+	plan, compareErr := o.module.Compare(o.files)
+	if compareErr != nil {
+		return err
+	}
+	return cmp.Or(plan.CheckABI(), err)
 }
 
 // quote adds the outputs that quote others to those.

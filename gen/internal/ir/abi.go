@@ -188,12 +188,20 @@ func (r *abiResolver) checkStatus() {
 	case ok.Value != 0:
 		r.mistakes.Add(ok.Pos, "value %q of enum %q is %d, expected 0", okName, statusName, ok.Value)
 	}
+	for _, v := range status.Values {
+		if v.Value < 0 || v.Value > maxStatus {
+			r.mistakes.Add(v.Pos, "value %q of enum %q is %d, expected 0 to %d: libraries have a table of them", v.Name, statusName, v.Value, maxStatus)
+		}
+	}
 	for _, name := range guardStatuses {
 		if status.value(name) == nil {
 			r.mistakes.Add(status.Pos, "enum %q has no value %q, expected one: every library answers it without asking Go", statusName, name)
 		}
 	}
 }
+
+// maxStatus bounds the table of statuses that every library has.
+const maxStatus = 4095
 
 // guardStatuses are what the guard in front of Go answers by itself, beside success.
 var guardStatuses = []string{"invalid_argument", "forked", "second_library"}

@@ -97,6 +97,12 @@ func backendFiles(fsys fs.FS, mistakes *diag.List) ([]string, error) {
 
 // read reads one file, and no more of it than one can be long.
 func read[T any](fsys fs.FS, name string, format specfile.Format[T], mistakes *diag.List) (*T, error) {
+	// Opening a named pipe would wait for somebody who writes to it.
+	if info, err := fs.Stat(fsys, name); err != nil {
+		return nil, err
+	} else if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("read %s: it is no regular file", name)
+	}
 	file, err := fsys.Open(name)
 	if err != nil {
 		return nil, err
