@@ -2,7 +2,6 @@ package ir
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/arenagen/arenagen/gen/internal/diag"
 	"github.com/arenagen/arenagen/gen/internal/specfile"
@@ -182,7 +181,7 @@ func (r *abiResolver) checkStatus() {
 		return
 	}
 	r.abi.Status = status
-	switch ok := status.value(okName); {
+	switch ok := status.Value(okName); {
 	case ok == nil:
 		r.mistakes.Add(status.Pos, "enum %q has no value %q, expected %s: 0", statusName, okName, okName)
 	case ok.Value != 0:
@@ -194,7 +193,7 @@ func (r *abiResolver) checkStatus() {
 		}
 	}
 	for _, name := range guardStatuses {
-		if status.value(name) == nil {
+		if status.Value(name) == nil {
 			r.mistakes.Add(status.Pos, "enum %q has no value %q, expected one: every library answers it without asking Go", statusName, name)
 		}
 	}
@@ -205,15 +204,6 @@ const maxStatus = 4095
 
 // guardStatuses are what the guard in front of Go answers by itself, beside success.
 var guardStatuses = []string{"invalid_argument", "forked", "second_library"}
-
-// value is the value of a name, nil when there is none.
-func (e *Enum) value(name string) *EnumValue {
-	i := slices.IndexFunc(e.Values, func(v *EnumValue) bool { return v.Name == name })
-	if i < 0 {
-		return nil
-	}
-	return e.Values[i]
-}
 
 // lookup finds the type that a declaration names, nil when there is none, which is reported.
 func (r *abiResolver) lookup(name specfile.Text) *Type {

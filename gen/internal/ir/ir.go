@@ -3,7 +3,11 @@
 // data and can be dumped as JSON. It knows no YAML and no rendering.
 package ir
 
-import "github.com/arenagen/arenagen/gen/internal/diag"
+import (
+	"slices"
+
+	"github.com/arenagen/arenagen/gen/internal/diag"
+)
 
 // A Model is everything that the specs say.
 type Model struct {
@@ -45,6 +49,15 @@ type Enum struct {
 	GoName      string   // Status, HandleType
 	Description string
 	Values      []*EnumValue
+}
+
+// Value is the value of a name, nil when there is none.
+func (e *Enum) Value(name string) *EnumValue {
+	i := slices.IndexFunc(e.Values, func(v *EnumValue) bool { return v.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return e.Values[i]
 }
 
 // An EnumValue is one number of an Enum.

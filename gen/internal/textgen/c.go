@@ -83,11 +83,11 @@ type guard struct {
 
 func guardOf(abi *ir.ABI, backend *ir.Backend) guard {
 	status := func(name string) *ir.EnumValue {
-		i := slices.IndexFunc(abi.Status.Values, func(v *ir.EnumValue) bool { return v.Name == name })
-		if i < 0 {
+		v := abi.Status.Value(name)
+		if v == nil {
 			panic("the ABI has no status " + name)
 		}
-		return abi.Status.Values[i]
+		return v
 	}
 	return guard{
 		ABI:     abi,
