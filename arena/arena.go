@@ -29,6 +29,8 @@ type Config struct {
 	Hint uint64
 	// Device is the ordinal of the device, for diagnostics.
 	Device int
+	// Drain is what is waited for before memory is unmapped, where the backend can wait.
+	Drain vmm.Drain
 }
 
 // An Arena gives out the addresses of one reservation and has its backend put
@@ -43,12 +45,15 @@ type Arena struct {
 	granule uint64
 	shift   uint // log2 of granule
 	device  int
+	waiter  waiter // nil where nothing is waited for
+	drain   vmm.Drain
 
 	refused atomic.Uint64 // allocations that the backend was not asked for
 	strange atomic.Uint64 // frees of addresses outside the reservation or inside a granule
 	lost    atomic.Pointer[lostDevice]
 
 	end  ending
+	late deferred
 	_    [64]byte // bump is what every allocation writes
 	bump bump
 }
@@ -69,13 +74,14 @@ type shard struct {
 	settled  atomic.Uint64 // frees that came back from the backend
 	counts   counts
 	closed   bool // Close has begun: frees are late
-	_        [55]byte
+	_        [47]byte
 }
 
 // counts are a shard's share of Stats.
 type counts struct {
-	created, released, mapped, live                            uint64
-	handedOver, quarantined, failed, failedReleases, lateFrees uint64
+	created, released, mapped, live   uint64
+	handedOver, quarantined, deferred uint64
+	failed, failedReleases, lateFrees uint64
 }
 
 // A lostDevice is the failure after which no driver call is made.
@@ -84,9 +90,15 @@ type lostDevice struct{ err error }
 // New reserves addresses and returns an open arena over them. It fails with
 // ErrInvalidArgument, ErrOverflow or what the backend answered, and leaves nothing behind then.
 func New(backend Backend, config Config) (*Arena, error) {
+	if backend == nil {
+		return nil, invalid("the backend must not be nil")
+	}
 	granule, err := config.granule(backend)
 	if err != nil {
 		return nil, err
+	}
+	if config.Drain > vmm.DrainDevice {
+		return nil, invalid("drain must be at most %d, got %d", vmm.DrainDevice, config.Drain)
 	}
 	total, err := config.rounded(granule)
 	if err != nil {
@@ -94,7 +106,7 @@ func New(backend Backend, config Config) (*Arena, error) {
 	}
 	base, err := backend.Reserve(total, granule, config.Hint)
 	if err != nil {
-		return nil, fmt.Errorf("reserve %d bytes of addresses for an arena, fewer may work: %w", total, err)
+		return nil, fmt.Errorf("reserve %d bytes of addresses for an arena%s: %w", total, fewerMayWork(err), err)
 	}
 	if base+total < base {
 		err := invalid("the range of %d bytes from %#x on does not fit into 64 bits", total, base)
@@ -107,10 +119,24 @@ func New(backend Backend, config Config) (*Arena, error) {
 		granule: granule,
 		shift:   uint(bits.TrailingZeros64(granule)),
 		device:  config.Device,
+		drain:   config.Drain,
+	}
+	if waiter, can := backend.(waiter); can && a.drain != vmm.DrainNone {
+		a.waiter = waiter
 	}
 	a.bump.init(total >> a.shift)
 	a.end.init()
 	return a, nil
+}
+
+// fewerMayWork is what there is to say when the driver has no room for a reservation.
+func fewerMayWork(err error) string {
+	for _, other := range []error{vmm.ClassDeviceLost, vmm.ClassNotSupported, vmm.ClassNotPermitted, vmm.ClassUnavailable, vmm.ClassNoDevice} {
+		if errors.Is(err, other) {
+			return ""
+		}
+	}
+	return ", fewer may work"
 }
 
 func (c Config) granule(backend Backend) (uint64, error) {
@@ -177,6 +203,9 @@ func (a *Arena) Allocate(req Request) (uint64, error) {
 	offset, word, ok := a.bump.take(rounded >> a.shift)
 	if !ok {
 		return 0, a.refuse(a.noRoom(req.Size, rounded, offset, word))
+	}
+	if a.late.waiting.Load() {
+		a.retryDeferred()
 	}
 	va := a.base + offset<<a.shift
 	handle, err := a.callAllocate(va, rounded)
@@ -293,7 +322,10 @@ func (a *Arena) free(va uint64) (found bool, err error) {
 	s.settling++
 	s.mu.Unlock()
 
-	err = a.release(s, r)
+	err = a.releaseFreed(s, r)
+	if a.late.waiting.Load() {
+		a.retryDeferred()
+	}
 	// In this order: a closer closes the bump first and looks at settled then, so that one of the two sees the other.
 	s.settled.Add(1)
 	if a.bump.word.Load()&bumpClosed != 0 {

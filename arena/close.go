@@ -102,6 +102,7 @@ func (a *Arena) CloseAndDrainInto(room func(n int) ([]Allocation, error)) ([]All
 		return nil, err
 	}
 	var failed failures
+	a.settleDeferred(0, &failed)
 	a.retryQuarantine(&failed)
 	at := 0
 	// What is handed over is still mapped. A record whose late free has arrived stays, and keeps the addresses until Release.
@@ -258,6 +259,7 @@ func (s *shard) freeLate(i int) (found, last bool) {
 
 // releaseLive releases what is quarantined and what is live, which settles the records.
 func (a *Arena) releaseLive(failed *failures) {
+	a.settleDeferred(a.Live(), failed)
 	a.retryQuarantine(failed)
 	for i := range a.shards {
 		s := &a.shards[i]

@@ -26,7 +26,7 @@ func (weightless) Reserve(_, _, _ uint64) (uint64, error) { return base, nil }
 
 func (weightless) Unreserve(_, _ uint64) error { return nil }
 
-func (weightless) Create(uint64, vmm.HandleType) (uint64, error) { return 1, nil }
+func (weightless) Create(uint64, vmm.HandleType, bool) (uint64, error) { return 1, nil }
 
 func (weightless) Release(uint64) error { return nil }
 
@@ -34,7 +34,21 @@ func (weightless) Map(_, _, _ uint64) error { return nil }
 
 func (weightless) Unmap(_, _ uint64) error { return nil }
 
-func (weightless) Grant(_, _ uint64) error { return nil }
+func (weightless) Grant(_, _ uint64, _ int) error { return nil }
+
+func (weightless) Quirks() vmm.Quirks { return vmm.Quirks{} }
+
+func (weightless) Attribute(vmm.Attribute) (int, error) { return 0, vmm.ClassNotSupported }
+
+func (weightless) ExchangeCaptureMode(vmm.CaptureMode) (vmm.CaptureMode, error) {
+	return 0, vmm.ClassNotSupported
+}
+
+func (weightless) StreamCapturing(uint64) (bool, error) { return false, vmm.ClassNotSupported }
+
+func (weightless) SyncStream(uint64) error { return vmm.ClassNotSupported }
+
+func (weightless) SyncDevice() error { return vmm.ClassNotSupported }
 
 func openWeightless(t *testing.T, config arena.Config) *arena.Arena {
 	t.Helper()

@@ -32,8 +32,11 @@ type route struct {
 	arena     *Arena
 }
 
-// Add makes an arena known. Adding it twice is the same as once.
+// Add makes an arena known. Adding it twice is the same as once; nil is none.
 func (r *Router) Add(a *Arena) {
+	if a == nil {
+		return
+	}
 	r.change(func(routes []route) []route {
 		if slices.ContainsFunc(routes, func(x route) bool { return x.arena == a }) {
 			return routes

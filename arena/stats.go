@@ -1,7 +1,7 @@
 package arena
 
 // Stats are an arena's counters at one moment, in bytes or as counts. They balance:
-// Created = Released + Live + Quarantined + HandedOver.
+// Created = Released + Live + Quarantined + HandedOver + Deferred.
 type Stats struct {
 	Device  int
 	Closed  bool
@@ -16,6 +16,7 @@ type Stats struct {
 	Released    uint64 // allocations whose memory was given back
 	Quarantined uint64 // allocations whose memory could not be given back
 	HandedOver  uint64 // allocations that CloseAndDrain gave to its caller
+	Deferred    uint64 // allocations that were freed and are released when their stream is no longer captured
 
 	Failed         uint64 // allocations that the backend failed; each lost its addresses
 	Refused        uint64 // allocations that were refused before the backend was asked
@@ -44,6 +45,7 @@ func (a *Arena) Stats() Stats {
 		Released:       sum.released,
 		Quarantined:    sum.quarantined,
 		HandedOver:     sum.handedOver,
+		Deferred:       sum.deferred,
 		Failed:         sum.failed,
 		Refused:        a.refused.Load(),
 		UnknownFrees:   a.strange.Load(),
@@ -75,6 +77,7 @@ func (c *counts) add(d *counts) {
 	c.released += d.released
 	c.handedOver += d.handedOver
 	c.quarantined += d.quarantined
+	c.deferred += d.deferred
 	c.failed += d.failed
 	c.failedReleases += d.failedReleases
 	c.lateFrees += d.lateFrees

@@ -1,8 +1,10 @@
 package vmm
 
 import (
-	"errors"
 	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
 )
 
 // A Device puts memory behind addresses of one device, and takes it away. It is
@@ -12,8 +14,13 @@ type Device struct {
 	driver   Driver
 	ordinal  int
 	granules [2]uint64 // by Granularity
-	grants   bool      // access is a step of its own
-	counted  bool      // a handle lives as long as it is mapped
+	quirks   Quirks
+	plan     plan // of an allocation
+	counted  bool // a handle lives as long as it is mapped
+
+	probing  sync.Mutex
+	probed   atomic.Pointer[Probe]
+	waitless atomic.Bool // there is nothing to wait for before memory is unmapped
 }
 
 // askedSizes are how much memory a granularity is asked for, by Granularity. A driver
@@ -28,7 +35,8 @@ func NewDevice(driver Driver, ordinal int) (*Device, error) {
 	d := &Device{
 		driver:  driver,
 		ordinal: ordinal,
-		grants:  !capabilities.MapGrants,
+		quirks:  driver.Quirks(),
+		plan:    planFor(capabilities, ordinal),
 		counted: capabilities.ReleaseWhileMapped,
 	}
 	for _, kind := range []Granularity{GranularityMinimum, GranularityRecommended} {
@@ -85,19 +93,21 @@ func (d *Device) Unreserve(va, size uint64) error { return d.driver.Unreserve(va
 // reported beside the first one. If the error wraps ErrQuarantined, the handle is
 // still mapped and can be given to Release later.
 func (d *Device) Allocate(va, size uint64) (handle uint64, err error) {
-	handle, err = d.driver.Create(size, HandleTypeNone)
-	if err != nil {
-		return 0, err
-	}
-	if err := d.driver.Map(va, size, handle); err != nil {
-		return handle, withUndo(err, d.driver.Release(handle))
-	}
-	if d.grants {
-		if err := d.driver.Grant(va, size); err != nil {
-			return handle, d.takeBack(va, size, handle, err)
+	if limit := d.quirks.MaxHandle; limit != 0 && size > limit {
+		return 0, &Error{
+			Backend: d.driver.Backend(), Op: OpCreate, Class: ClassNotSupported, VA: va, Size: size,
+			Detail: fmt.Sprintf("this version of the driver has no handles of more than %d bytes", limit),
 		}
 	}
-	return handle, nil
+	probe := d.probed.Load()
+	if probe == nil {
+		if probe, err = d.Probe(); err != nil {
+			return 0, err
+		}
+	}
+	to := placement{va: va, size: size, kind: probe.Properties}
+	err = d.do(d.plan, &to)
+	return to.handle, err
 }
 
 // Release unmaps the memory behind [va, va+size) and releases its handle. All
@@ -105,28 +115,14 @@ func (d *Device) Allocate(va, size uint64) (handle uint64, err error) {
 // until it is unmapped, both steps are tried; elsewhere a failed unmap keeps the handle
 // (ErrQuarantined).
 func (d *Device) Release(va, size, handle uint64) error {
-	return d.takeBack(va, size, handle, nil)
+	return d.undo(d.plan, &placement{va: va, size: size, handle: handle}, nil)
 }
 
-// takeBack unmaps and releases, and adds what fails to the cause, which may be nil.
-func (d *Device) takeBack(va, size, handle uint64, cause error) error {
-	if err := d.driver.Unmap(va, size); err != nil {
-		cause = withUndo(cause, err)
-		if !d.counted {
-			return fmt.Errorf("%w: %w", ErrQuarantined, cause)
-		}
-	}
-	return withUndo(cause, d.driver.Release(handle))
-}
+// MemoryInfo tells how much memory the device has in bytes.
+func (d *Device) MemoryInfo() (free, total uint64, err error) { return d.driver.MemoryInfo() }
 
-// withUndo adds a failure to undo to the first failure, and never hides that.
-func withUndo(first, undo error) error {
-	switch {
-	case undo == nil:
-		return first
-	case first == nil:
-		return undo
-	default:
-		return errors.Join(first, fmt.Errorf("and then: %w", undo))
-	}
+// lockThread keeps the calling goroutine on its thread until unlock is called: what a driver keeps for a thread holds there only.
+func lockThread() (unlock func()) {
+	runtime.LockOSThread()
+	return runtime.UnlockOSThread
 }

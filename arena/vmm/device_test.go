@@ -22,6 +22,10 @@ const (
 type script struct {
 	vmm.Driver
 	capabilities vmm.Capabilities
+	quirks       vmm.Quirks
+	attributes   map[vmm.Attribute]int // what it has
+	refuses      map[vmm.HandleType]vmm.Class
+	capturing    bool
 	granules     map[vmm.Granularity]uint64
 	reserved     uint64               // what Reserve answers
 	fail         map[vmm.Op]vmm.Class // the operations that fail
@@ -67,12 +71,43 @@ func (s *script) Unreserve(va, size uint64) error {
 	return s.call(vmm.Error{Op: vmm.OpUnreserve, VA: va, Size: size}, "unreserve %#x %d", va, size)
 }
 
-func (s *script) Create(size uint64, kind vmm.HandleType) (uint64, error) {
-	if err := s.call(vmm.Error{Op: vmm.OpCreate, Size: size}, "create %d %d", size, kind); err != nil {
+func (s *script) Quirks() vmm.Quirks { return s.quirks }
+
+func (s *script) Attribute(which vmm.Attribute) (int, error) {
+	value, ok := s.attributes[which]
+	if !ok {
+		return 0, vmm.NoNumber("script", "script_attribute", which, vmm.Error{Op: vmm.OpAttribute})
+	}
+	return value, nil
+}
+
+func (s *script) Create(size uint64, kind vmm.HandleType, rdma bool) (uint64, error) {
+	if err := s.call(vmm.Error{Op: vmm.OpCreate, Size: size}, "create %d %v %t", size, kind, rdma); err != nil {
 		return 0, err
+	}
+	if class, refused := s.refuses[kind]; refused {
+		return 0, &vmm.Error{Backend: "script", Op: vmm.OpCreate, Class: class}
 	}
 	return handle, nil
 }
+
+func (s *script) MemoryInfo() (free, total uint64, err error) {
+	return 1 << 30, 1 << 30, s.call(vmm.Error{Op: vmm.OpMemoryInfo}, "memory_info")
+}
+
+func (s *script) ExchangeCaptureMode(mode vmm.CaptureMode) (vmm.CaptureMode, error) {
+	return vmm.CaptureModeGlobal, s.call(vmm.Error{Op: vmm.OpExchangeCaptureMode}, "exchange_capture_mode %v", mode)
+}
+
+func (s *script) StreamCapturing(stream uint64) (bool, error) {
+	return s.capturing, s.call(vmm.Error{Op: vmm.OpStreamCapturing}, "stream_capturing %d", stream)
+}
+
+func (s *script) SyncStream(stream uint64) error {
+	return s.call(vmm.Error{Op: vmm.OpSyncStream}, "sync_stream %d", stream)
+}
+
+func (s *script) SyncDevice() error { return s.call(vmm.Error{Op: vmm.OpSyncDevice}, "sync_device") }
 
 func (s *script) Release(handle uint64) error {
 	return s.call(vmm.Error{Op: vmm.OpRelease, Handle: handle}, "release %d", handle)
@@ -86,14 +121,16 @@ func (s *script) Unmap(va, size uint64) error {
 	return s.call(vmm.Error{Op: vmm.OpUnmap, VA: va, Size: size}, "unmap %#x %d", va, size)
 }
 
-func (s *script) Grant(va, size uint64) error {
-	return s.call(vmm.Error{Op: vmm.OpGrant, VA: va, Size: size}, "grant %#x %d", va, size)
+func (s *script) Grant(va, size uint64, device int) error {
+	return s.call(vmm.Error{Op: vmm.OpGrant, VA: va, Size: size}, "grant %#x %d to %d", va, size, device)
 }
 
-// open makes a device and forgets the calls that this took.
+// open makes a device that has been used, and forgets the calls that this took.
 func (s *script) open(t *testing.T) *vmm.Device {
 	t.Helper()
 	d, err := vmm.NewDevice(s, 3)
+	require.NoError(t, err)
+	_, err = d.Probe()
 	require.NoError(t, err)
 	s.calls = nil
 	return d
@@ -188,9 +225,9 @@ func TestUnreserve(t *testing.T) {
 
 // The calls, as the script writes them.
 var written = map[vmm.Op]string{
-	vmm.OpCreate:  "create 4194304 0",
+	vmm.OpCreate:  "create 4194304 none false",
 	vmm.OpMap:     "map 0x7f0000000000 4194304 77",
-	vmm.OpGrant:   "grant 0x7f0000000000 4194304",
+	vmm.OpGrant:   "grant 0x7f0000000000 4194304 to 3",
 	vmm.OpUnmap:   "unmap 0x7f0000000000 4194304",
 	vmm.OpRelease: "release 77",
 }

@@ -7,10 +7,18 @@ import (
 )
 
 // Error is the text of a class, so that errors.Is(err, vmm.ClassOutOfMemory) works.
-func (c Class) Error() string { return classNames[c] }
+func (c Class) Error() string { return nameOf(classNames[:], c) }
 
 // String is the operation's name in the contract.
-func (o Op) String() string { return opNames[o] }
+func (o Op) String() string { return nameOf(opNames[:], o) }
+
+// nameOf is the name of a value, or its number where it has none.
+func nameOf[T ~uint8](names []string, value T) string {
+	if int(value) < len(names) {
+		return names[value]
+	}
+	return fmt.Sprint(uint8(value))
+}
 
 // An Error is a driver call that failed.
 type Error struct {

@@ -19,8 +19,12 @@ const (
 	ClassNotPermitted
 	// There is no driver, or it could not be initialised.
 	ClassUnavailable
+	// The driver is older than what is needed.
+	ClassTooOld
 	// There is no such device.
 	ClassNoDevice
+	// A stream is being captured, and the call would break that.
+	ClassCapturing
 	// The device failed for good: every later call will fail too.
 	ClassDeviceLost
 )
@@ -32,7 +36,9 @@ var classNames = [...]string{
 	ClassNotSupported:    "not supported",
 	ClassNotPermitted:    "not permitted",
 	ClassUnavailable:     "unavailable",
+	ClassTooOld:          "too old",
 	ClassNoDevice:        "no device",
+	ClassCapturing:       "capturing",
 	ClassDeviceLost:      "device lost",
 }
 
@@ -49,6 +55,17 @@ const (
 	HandleTypeFabric
 )
 
+var handleTypeNames = [...]string{
+	HandleTypeNone:    "none",
+	HandleTypePosixFD: "posix_fd",
+	HandleTypeFabric:  "fabric",
+}
+
+// String is the value's name in the contract.
+func (v HandleType) String() string {
+	return nameOf(handleTypeNames[:], v)
+}
+
 // Granularity says which allocation granularity is asked for.
 type Granularity uint8
 
@@ -59,6 +76,82 @@ const (
 	// The one that the driver prefers.
 	GranularityRecommended
 )
+
+var granularityNames = [...]string{
+	GranularityMinimum:     "minimum",
+	GranularityRecommended: "recommended",
+}
+
+// String is the value's name in the contract.
+func (v Granularity) String() string {
+	return nameOf(granularityNames[:], v)
+}
+
+// Attribute says what a device is asked about.
+type Attribute uint8
+
+// The values of Attribute.
+const (
+	// Whether memory can be mapped at reserved addresses: 1 if so, else 0.
+	AttributeVmm Attribute = iota
+	// Whether handles can be exported as file descriptors: 1 or 0.
+	AttributePosixFD
+	// Whether handles can be exported as fabric handles: 1 or 0.
+	AttributeFabric
+	// Whether other devices can reach memory that is mapped: 1 or 0.
+	AttributeRDMA
+	// Whether a mapped range can be exported as a dmabuf: 1 or 0.
+	AttributeDmabuf
+	// Whether the device shares the host's memory: 1 or 0.
+	AttributeIntegrated
+	// The domain of its PCI address.
+	AttributePciDomain
+	// The bus of its PCI address.
+	AttributePciBus
+	// The device of its PCI address.
+	AttributePciDevice
+)
+
+var attributeNames = [...]string{
+	AttributeVmm:        "vmm",
+	AttributePosixFD:    "posix_fd",
+	AttributeFabric:     "fabric",
+	AttributeRDMA:       "rdma",
+	AttributeDmabuf:     "dmabuf",
+	AttributeIntegrated: "integrated",
+	AttributePciDomain:  "pci_domain",
+	AttributePciBus:     "pci_bus",
+	AttributePciDevice:  "pci_device",
+}
+
+// String is the value's name in the contract.
+func (v Attribute) String() string {
+	return nameOf(attributeNames[:], v)
+}
+
+// CaptureMode says which calls a thread may make while streams are being captured.
+type CaptureMode uint8
+
+// The values of CaptureMode.
+const (
+	// None that could break any capture.
+	CaptureModeGlobal CaptureMode = iota
+	// None that could break a capture of its own.
+	CaptureModeThreadLocal
+	// Any.
+	CaptureModeRelaxed
+)
+
+var captureModeNames = [...]string{
+	CaptureModeGlobal:      "global",
+	CaptureModeThreadLocal: "thread_local",
+	CaptureModeRelaxed:     "relaxed",
+}
+
+// String is the value's name in the contract.
+func (v CaptureMode) String() string {
+	return nameOf(captureModeNames[:], v)
+}
 
 // Capabilities are what an arena may rely on.
 type Capabilities struct {
@@ -72,6 +165,19 @@ type Capabilities struct {
 	MapWhole bool
 	// A grant covers exactly one mapping; elsewhere several that lie side by side.
 	GrantPerMapping bool
+	// A handle that can be exported takes nothing more than another, such as a file descriptor.
+	ExportIsFree bool
+}
+
+// Quirks are what a driver cannot do or does wrong in the version that was loaded. The zero Quirks
+// are none.
+type Quirks struct {
+	// The largest handle that can be created; more memory takes several.
+	MaxHandle uint64
+	// What reserve aligns addresses to, whatever alignment it is asked for.
+	ReserveAlignment uint64
+	// Memory that is unmapped and released comes back only when its reservation is given back.
+	UnmapKeepsMemory bool
 }
 
 // An Op is an operation of the contract.
@@ -82,31 +188,57 @@ const (
 	// Opens a device.
 	OpOpen Op = iota
 	OpDeviceCount
+	OpDeviceName
+	OpAttribute
 	OpGranularity
 	OpReserve
 	OpUnreserve
 	OpCreate
 	OpRelease
+	OpRetain
 	OpMap
 	OpUnmap
 	OpGrant
 	OpMemoryInfo
 	OpExportFD
+	OpImportFD
+	OpExportFabric
+	OpImportFabric
+	OpExportDmabuf
+	OpCopyToHost
+	OpCopyFromHost
+	OpSyncDevice
+	OpSyncStream
+	OpExchangeCaptureMode
+	OpStreamCapturing
 )
 
 var opNames = [...]string{
-	OpOpen:        "open",
-	OpDeviceCount: "device_count",
-	OpGranularity: "granularity",
-	OpReserve:     "reserve",
-	OpUnreserve:   "unreserve",
-	OpCreate:      "create",
-	OpRelease:     "release",
-	OpMap:         "map",
-	OpUnmap:       "unmap",
-	OpGrant:       "grant",
-	OpMemoryInfo:  "memory_info",
-	OpExportFD:    "export_fd",
+	OpOpen:                "open",
+	OpDeviceCount:         "device_count",
+	OpDeviceName:          "device_name",
+	OpAttribute:           "attribute",
+	OpGranularity:         "granularity",
+	OpReserve:             "reserve",
+	OpUnreserve:           "unreserve",
+	OpCreate:              "create",
+	OpRelease:             "release",
+	OpRetain:              "retain",
+	OpMap:                 "map",
+	OpUnmap:               "unmap",
+	OpGrant:               "grant",
+	OpMemoryInfo:          "memory_info",
+	OpExportFD:            "export_fd",
+	OpImportFD:            "import_fd",
+	OpExportFabric:        "export_fabric",
+	OpImportFabric:        "import_fabric",
+	OpExportDmabuf:        "export_dmabuf",
+	OpCopyToHost:          "copy_to_host",
+	OpCopyFromHost:        "copy_from_host",
+	OpSyncDevice:          "sync_device",
+	OpSyncStream:          "sync_stream",
+	OpExchangeCaptureMode: "exchange_capture_mode",
+	OpStreamCapturing:     "stream_capturing",
 }
 
 // A Driver does the operations of the contract on one device. Its errors are of type *Error. All
@@ -116,9 +248,17 @@ type Driver interface {
 	Backend() string
 	// Capabilities says what an arena may rely on.
 	Capabilities() Capabilities
+	// Quirks says what the driver's version cannot do or does wrong.
+	Quirks() Quirks
+	// About says what the driver is.
+	About() About
 
 	// DeviceCount counts the devices that the driver can see.
 	DeviceCount() (count int, err error)
+	// DeviceName tells what the device is called.
+	DeviceName() (name string, err error)
+	// Attribute asks the device about itself. What is advertised need not work.
+	Attribute(which Attribute) (value int, err error)
 	// Granularity asks for the allocation granularity of the device.
 	Granularity(kind Granularity, size uint64) (granule uint64, err error)
 	// Reserve reserves device addresses. Nothing backs them yet, and touching them faults.
@@ -126,17 +266,43 @@ type Driver interface {
 	// Unreserve gives a reservation back, exactly as it was reserved and with nothing mapped in it.
 	Unreserve(va, size uint64) error
 	// Create creates physical memory. It can be touched only where it is mapped and granted.
-	Create(size uint64, handleType HandleType) (handle uint64, err error)
+	Create(size uint64, handleType HandleType, rdma bool) (handle uint64, err error)
 	// Release gives physical memory back.
 	Release(handle uint64) error
+	// Retain tells the handle that is mapped at an address, which is to be released once more.
+	Retain(va uint64) (handle uint64, err error)
 	// Map maps the whole of a handle at an address inside a reservation.
 	Map(va, size, handle uint64) error
 	// Unmap unmaps a whole mapping. The addresses stay reserved.
 	Unmap(va, size uint64) error
-	// Grant lets the device read and write a mapped range.
-	Grant(va, size uint64) error
+	// Grant lets a device read and write a mapped range. Several devices are several calls, so that a
+	// failure names one.
+	Grant(va, size uint64, device int) error
 	// MemoryInfo tells how much memory the device has.
 	MemoryInfo() (free, total uint64, err error)
 	// ExportFD gives a handle to another process as a file descriptor, which the caller closes.
 	ExportFD(handle uint64) (fd int, err error)
+	// ImportFD takes a handle over that another process exported as a file descriptor, which stays the
+	// caller's.
+	ImportFD(fd int) (handle uint64, err error)
+	// ExportFabric gives a handle to a process on any machine of the fabric.
+	ExportFabric(handle uint64) (fabric [64]byte, err error)
+	// ImportFabric takes a handle over that another process exported to the fabric.
+	ImportFabric(fabric [64]byte) (handle uint64, err error)
+	// ExportDmabuf gives a mapped range to another device's driver as a dmabuf, which the caller
+	// closes.
+	ExportDmabuf(va, size uint64, pcie bool) (fd int, err error)
+	// CopyToHost copies device memory to the host, and returns when that is done.
+	CopyToHost(memory []byte, va uint64) error
+	// CopyFromHost copies host memory to the device, and returns when the host memory can be changed.
+	CopyFromHost(va uint64, memory []byte) error
+	// SyncDevice waits for all work of the device.
+	SyncDevice() error
+	// SyncStream waits for the work of a stream.
+	SyncStream(stream uint64) error
+	// ExchangeCaptureMode sets which calls the calling thread may make while streams are being
+	// captured.
+	ExchangeCaptureMode(mode CaptureMode) (previous CaptureMode, err error)
+	// StreamCapturing tells whether a stream is being captured.
+	StreamCapturing(stream uint64) (capturing bool, err error)
 }

@@ -46,7 +46,18 @@ func (d *Driver) Capabilities() vmm.Capabilities {
 		MapOnce:            false,
 		MapWhole:           false,
 		GrantPerMapping:    false,
+		ExportIsFree:       false,
 	}
+}
+
+// Quirks says what the driver's version cannot do or does wrong: nothing.
+func (d *Driver) Quirks() vmm.Quirks {
+	return vmm.Quirks{}
+}
+
+// About says what the driver is: no library.
+func (d *Driver) About() vmm.About {
+	return vmm.About{}
 }
 
 // DeviceCount counts the devices that the driver can see. It calls DeviceGetCount.
@@ -89,7 +100,7 @@ func (d *Driver) Unreserve(va, size uint64) error {
 }
 
 // Create creates physical memory. It calls MemCreate.
-func (d *Driver) Create(size uint64, handleType vmm.HandleType) (handle uint64, err error) {
+func (d *Driver) Create(size uint64, handleType vmm.HandleType, _ bool) (handle uint64, err error) {
 	handleTypeNumber, ok := numberOfHandleType(handleType)
 	if !ok {
 		return 0, vmm.NoNumber(Backend, "MemCreate", handleType, vmm.Error{Op: vmm.OpCreate, Size: size})
@@ -124,8 +135,8 @@ func (d *Driver) Unmap(va, size uint64) error {
 	return nil
 }
 
-// Grant lets the device read and write a mapped range. It calls MemSetAccess.
-func (d *Driver) Grant(va, size uint64) error {
+// Grant lets a device read and write a mapped range. It calls MemSetAccess.
+func (d *Driver) Grant(va, size uint64, _ int) error {
 	if result := d.driver.MemSetAccess(va, size, 3); result != 0 {
 		return failure("MemSetAccess", result, vmm.Error{Op: vmm.OpGrant, VA: va, Size: size})
 	}
@@ -148,6 +159,78 @@ func (d *Driver) ExportFD(handle uint64) (fd int, err error) {
 		return 0, failure("MemExportToShareableHandle", result, vmm.Error{Op: vmm.OpExportFD, Handle: handle})
 	}
 	return int(fd32), nil
+}
+
+// DeviceName tells what the device is called. The driver cannot do it.
+func (d *Driver) DeviceName() (name string, err error) {
+	return "", vmm.Unsupported(Backend, vmm.Error{Op: vmm.OpDeviceName}, "no function of the driver does this")
+}
+
+// Attribute asks the device about itself. The driver cannot do it.
+func (d *Driver) Attribute(_ vmm.Attribute) (value int, err error) {
+	return 0, vmm.Unsupported(Backend, vmm.Error{Op: vmm.OpAttribute}, "no function of the driver does this")
+}
+
+// Retain tells the handle that is mapped at an address, which is to be released once more. The
+// driver cannot do it.
+func (d *Driver) Retain(va uint64) (handle uint64, err error) {
+	return 0, vmm.Unsupported(Backend, vmm.Error{Op: vmm.OpRetain, VA: va}, "no function of the driver does this")
+}
+
+// ImportFD takes a handle over that another process exported as a file descriptor, which stays the
+// caller's. The driver cannot do it.
+func (d *Driver) ImportFD(_ int) (handle uint64, err error) {
+	return 0, vmm.Unsupported(Backend, vmm.Error{Op: vmm.OpImportFD}, "no function of the driver does this")
+}
+
+// ExportFabric gives a handle to a process on any machine of the fabric. The driver cannot do it.
+func (d *Driver) ExportFabric(handle uint64) (fabric [64]byte, err error) {
+	return [64]byte{}, vmm.Unsupported(Backend, vmm.Error{Op: vmm.OpExportFabric, Handle: handle}, "no function of the driver does this")
+}
+
+// ImportFabric takes a handle over that another process exported to the fabric. The driver cannot
+// do it.
+func (d *Driver) ImportFabric(_ [64]byte) (handle uint64, err error) {
+	return 0, vmm.Unsupported(Backend, vmm.Error{Op: vmm.OpImportFabric}, "no function of the driver does this")
+}
+
+// ExportDmabuf gives a mapped range to another device's driver as a dmabuf, which the caller
+// closes. The driver cannot do it.
+func (d *Driver) ExportDmabuf(va, size uint64, _ bool) (fd int, err error) {
+	return 0, vmm.Unsupported(Backend, vmm.Error{Op: vmm.OpExportDmabuf, VA: va, Size: size}, "no function of the driver does this")
+}
+
+// CopyToHost copies device memory to the host, and returns when that is done. The driver cannot do
+// it.
+func (d *Driver) CopyToHost(_ []byte, va uint64) error {
+	return vmm.Unsupported(Backend, vmm.Error{Op: vmm.OpCopyToHost, VA: va}, "no function of the driver does this")
+}
+
+// CopyFromHost copies host memory to the device, and returns when the host memory can be changed.
+// The driver cannot do it.
+func (d *Driver) CopyFromHost(va uint64, _ []byte) error {
+	return vmm.Unsupported(Backend, vmm.Error{Op: vmm.OpCopyFromHost, VA: va}, "no function of the driver does this")
+}
+
+// SyncDevice waits for all work of the device. The driver cannot do it.
+func (d *Driver) SyncDevice() error {
+	return vmm.Unsupported(Backend, vmm.Error{Op: vmm.OpSyncDevice}, "no function of the driver does this")
+}
+
+// SyncStream waits for the work of a stream. The driver cannot do it.
+func (d *Driver) SyncStream(_ uint64) error {
+	return vmm.Unsupported(Backend, vmm.Error{Op: vmm.OpSyncStream}, "no function of the driver does this")
+}
+
+// ExchangeCaptureMode sets which calls the calling thread may make while streams are being
+// captured. The driver cannot do it.
+func (d *Driver) ExchangeCaptureMode(_ vmm.CaptureMode) (previous vmm.CaptureMode, err error) {
+	return 0, vmm.Unsupported(Backend, vmm.Error{Op: vmm.OpExchangeCaptureMode}, "no function of the driver does this")
+}
+
+// StreamCapturing tells whether a stream is being captured. The driver cannot do it.
+func (d *Driver) StreamCapturing(_ uint64) (capturing bool, err error) {
+	return false, vmm.Unsupported(Backend, vmm.Error{Op: vmm.OpStreamCapturing}, "no function of the driver does this")
 }
 
 // numberOfHandleType is the driver's number for a value, if it has one.

@@ -81,7 +81,7 @@ func fault(e edge) string {
 		return "the core imports nothing of this module but itself"
 	case e.test():
 		return ""
-	case under(e.file, "arena") && (e.imports == "C" || e.imports == "unsafe"):
+	case under(e.file, "arena") && !under(e.file, "arena/arenatest") && (e.imports == "C" || e.imports == "unsafe"):
 		return "the core is pure Go"
 	case under(e.file, "arena") && !inside && !e.standard():
 		return "the core uses the standard library only"

@@ -63,10 +63,24 @@ func operationMethod(o *ir.Operation, used []*ir.Value, remark string, body ...j
 // failing are the results of an operation that failed: a zero for each output, and the error.
 func failing(o *ir.Operation, err jen.Code) []jen.Code {
 	var results []jen.Code
-	for range o.Outputs {
-		results = append(results, number(0))
+	for _, v := range o.Outputs {
+		results = append(results, zero(v.GoType))
 	}
 	return append(results, err)
+}
+
+// zero is the zero of an output's type.
+func zero(goType string) *jen.Statement {
+	switch {
+	case goType == "string":
+		return jen.Lit("")
+	case goType == "bool":
+		return jen.False()
+	case strings.HasPrefix(goType, "["):
+		return jen.Id(goType).Values()
+	default:
+		return number(0)
+	}
 }
 
 // failure renders failure("<function>", result, <about>).

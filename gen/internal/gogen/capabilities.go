@@ -21,6 +21,25 @@ func capabilities(all []*ir.Capability) jen.Code {
 	return doc("Capabilities are what an arena may rely on.").Type().Id("Capabilities").Struct(fields...)
 }
 
+// quirks renders the limits and faults that some versions of drivers have.
+//
+//	// Quirks are ...
+//	type Quirks struct {
+//		// <description>
+//		<Quirk> <type>
+//	}
+func quirks(all []*ir.Quirk) jen.Code {
+	fields := make([]jen.Code, len(all))
+	for i, q := range all {
+		fields[i] = doc(q.Description).Id(q.GoName).Id(quirkTypes[q.Type])
+	}
+	return doc("Quirks are what a driver cannot do or does wrong in the version that was loaded. The zero Quirks are none.").
+		Type().Id("Quirks").Struct(fields...)
+}
+
+// quirkTypes are the types of quirks in Go.
+var quirkTypes = map[string]string{"bool": "bool", "bytes": "uint64"}
+
 // driverCapabilities renders a backend's answer.
 //
 //	// Capabilities says what an arena may rely on.

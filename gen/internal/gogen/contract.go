@@ -10,9 +10,9 @@ func contractFile(c *ir.Contract) emit.File {
 	f := newFile(vmmPath, "vmm")
 	add(f, classes(c.Classes)...)
 	for _, e := range c.Enums {
-		add(f, choice(e))
+		add(f, choice(e), choiceNames(e), choiceString(e))
 	}
-	add(f, capabilities(c.Capabilities))
+	add(f, capabilities(c.Capabilities), quirks(c.Quirks))
 	add(f, operations(c.Operations)...)
 	add(f, driverInterface(c.Operations))
 	return file("arena/vmm/zz_generated_contract.go", f, contractOrigins(c), specContract)
@@ -26,6 +26,9 @@ func contractOrigins(c *ir.Contract) []emit.Origin {
 	origins = append(origins, enumOrigins(c.Enums)...)
 	for _, capability := range c.Capabilities {
 		origins = append(origins, emit.Origin{Name: "Capabilities." + capability.GoName, Pos: capability.Pos})
+	}
+	for _, quirk := range c.Quirks {
+		origins = append(origins, emit.Origin{Name: "Quirks." + quirk.GoName, Pos: quirk.Pos})
 	}
 	for _, o := range c.Operations {
 		origins = append(origins, emit.Origin{Name: o.OpName, Pos: o.Pos})

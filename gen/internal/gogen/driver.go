@@ -22,6 +22,8 @@ func driverFile(c *ir.Contract, b *ir.Backend) emit.File {
 		driverOpen(openingOperation(c), b),
 		driverBackend(),
 		driverCapabilities(b.Capabilities),
+		nothingAbout("Quirks", "says what the driver's version cannot do or does wrong: nothing."),
+		nothingAbout("About", "says what the driver is: no library."),
 	)
 	for _, binding := range b.Functions {
 		add(f, boundMethod(binding, b.Result))
@@ -119,6 +121,15 @@ func driverOpen(opening *ir.Operation, b *ir.Backend) jen.Code {
 func driverBackend() jen.Code {
 	return doc("Backend is the backend's name.").
 		Add(driverMethod()).Id("Backend").Params().String().Block(jen.Return(jen.Id("Backend")))
+}
+
+// nothingAbout renders a method that answers a zero struct of package vmm.
+//
+//	// <Name> <says>
+//	func (d *Driver) <Name>() vmm.<Name> { return vmm.<Name>{} }
+func nothingAbout(name, says string) jen.Code {
+	return doc(name+" "+says).
+		Add(driverMethod()).Id(name).Params().Qual(vmmPath, name).Block(jen.Return(jen.Qual(vmmPath, name).Values()))
 }
 
 func driverOrigins(b *ir.Backend) []emit.Origin {

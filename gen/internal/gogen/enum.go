@@ -2,6 +2,7 @@ package gogen
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/dave/jennifer/jen"
 
@@ -100,6 +101,27 @@ func positions(title, typ string, constants []constant) jen.Code {
 	}
 	return doc(title).Const().Defs(definitions...)
 }
+
+// choiceNames renders the names of a contract's enum.
+//
+//	var <enum>Names = [...]string{
+//		<Value>: "<value>",
+//	}
+func choiceNames(e *ir.Enum) jen.Code {
+	return names(namesOf(e), enumConstants(e), func(i int) string { return e.Values[i].Name })
+}
+
+// choiceString renders
+//
+//	// String is the value's name in the contract.
+//	func (v <Enum>) String() string { return nameOf(<enum>Names[:], v) }
+func choiceString(e *ir.Enum) jen.Code {
+	return doc("String is the value's name in the contract.").
+		Func().Params(jen.Id("v").Id(e.GoName)).Id("String").Params().String().
+		Block(jen.Return(jen.Id("nameOf").Call(jen.Id(namesOf(e)).Index(jen.Op(":")), jen.Id("v"))))
+}
+
+func namesOf(e *ir.Enum) string { return strings.ToLower(e.GoName[:1]) + e.GoName[1:] + "Names" }
 
 // names renders the texts of constants.
 //

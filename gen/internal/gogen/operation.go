@@ -81,6 +81,8 @@ func driverInterface(all []*ir.Operation) jen.Code {
 	methods := []jen.Code{
 		doc("Backend is the backend's name.").Id("Backend").Params().String(),
 		doc("Capabilities says what an arena may rely on.").Id("Capabilities").Params().Id("Capabilities"),
+		doc("Quirks says what the driver's version cannot do or does wrong.").Id("Quirks").Params().Id("Quirks"),
+		doc("About says what the driver is.").Id("About").Params().Id("About"),
 		jen.Line(),
 	}
 	for _, o := range all {

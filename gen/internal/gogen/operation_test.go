@@ -52,6 +52,10 @@ type Driver interface {
 	Backend() string
 	// Capabilities says what an arena may rely on.
 	Capabilities() Capabilities
+	// Quirks says what the driver's version cannot do or does wrong.
+	Quirks() Quirks
+	// About says what the driver is.
+	About() About
 
 	// DeviceCount counts the devices.
 	DeviceCount() (count int, err error)

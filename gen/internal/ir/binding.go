@@ -10,6 +10,9 @@ import (
 	"github.com/arenagen/arenagen/gen/internal/specfile"
 )
 
+// libraryTypes are the types of values that only a library's function can carry.
+var libraryTypes = []string{flagType, textType, memoryType, fabricType}
+
 // providerTypes are what a provider's function can take.
 var providerTypes = []string{"int32", "uint32", "int64", "uint64"}
 
@@ -72,7 +75,7 @@ func (r *backendResolver) providerFunction(b *Binding, d specfile.Binding) {
 		r.mistakes.Add(d.Pos, "%s does no operation, expected the key %q", what, "does")
 	}
 	r.refuse(what, key{"symbol", d.Symbol.Place}, key{"since", d.Since.Place}, key{"optional", d.Optional.Place},
-		key{"returns", d.Returns.Place}, key{"within", d.Within.Place})
+		key{"returns", d.Returns.Place}, key{"within", d.Within.Place}, key{"from", d.From.Place}, key{"plays", d.Plays.Place})
 	r.params(b, d, r.providerParam)
 }
 
@@ -94,7 +97,8 @@ func (r *backendResolver) providerParam(d specfile.BoundParam, b *Binding) *Boun
 	if token.IsKeyword(p.Name) {
 		r.mistakes.Add(p.Pos, "%s has the name of a word of Go", what)
 	}
-	r.refuse(what, key{"declared", d.Declared.Place}, key{"fields", d.Fields.Place}, key{"chain", d.Chain.Place})
+	r.refuse(what, key{"declared", d.Declared.Place}, key{"fields", d.Fields.Place}, key{"chain", d.Chain.Place},
+		key{"out", d.Out.Place}, key{"count", d.Count.Place})
 	t := r.providerType(d.Type)
 	r.checkValue(what, d.Role, d.Value)
 	switch {
@@ -205,6 +209,8 @@ func (r *backendResolver) checkProviderType(p *BoundParam, d specfile.BoundParam
 	v := p.carries()
 	switch {
 	case v == nil || t == nil:
+	case slices.Contains(libraryTypes, v.Type) || v.Enum != nil && v == p.Output:
+		r.mistakes.Add(d.Role.Pos, "parameter %q carries type %s, expected a library: a provider's function cannot take that", p.Name, v.Type)
 	case v == p.Input && v.Enum != nil:
 		p.Enum = r.enumMap(v.Enum, d.Role)
 		r.checkNumbers(p.Enum, d.Type, func(n *EnumMapValue) bool { return holds(t, n.Number) })
@@ -249,7 +255,8 @@ func (b *Bound) carries() *Value {
 func (r *backendResolver) checkCarried(b *Binding, d specfile.Binding) {
 	carriers := map[*Value]int{}
 	for slot := range b.slots() {
-		carriers[slot.carries()]++
+		carriers[slot.Input]++
+		carriers[slot.Output]++
 	}
 	ignored := map[*Value]bool{}
 	names := newScope("name", r.mistakes)

@@ -1,11 +1,20 @@
 package ir
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
 	"github.com/arenagen/arenagen/gen/internal/diag"
 	"github.com/arenagen/arenagen/gen/internal/specfile"
+)
+
+// Types of values with rules of their own.
+const (
+	flagType   = "flag"
+	textType   = "text"
+	memoryType = "memory"
+	fabricType = "fabric_handle"
 )
 
 // unknownClass is the class of a result that a backend does not list.
@@ -16,7 +25,12 @@ var valueTypes = []struct{ name, goType string }{
 	{"bytes", "uint64"},
 	{"address", "uint64"},
 	{"handle", "uint64"},
+	{"stream", "uint64"},
 	{"int", "int"},
+	{"flag", "bool"},
+	{"text", "string"},
+	{"memory", "[]byte"},
+	{"fabric_handle", "[64]byte"},
 }
 
 // A contractResolver makes a Contract out of its declaration.
@@ -38,6 +52,7 @@ func resolveContract(decl *specfile.Contract, mistakes *diag.List) *Contract {
 	r.capabilities(decl)
 	r.quirks(decl)
 	r.operations(decl)
+	r.helpers(decl)
 	return r.contract
 }
 
@@ -102,13 +117,13 @@ func (r *contractResolver) capabilities(decl *specfile.Contract) {
 }
 
 func (r *contractResolver) quirks(decl *specfile.Contract) {
-	names := newScope("name", r.mistakes)
+	names := newScope("Go name", r.mistakes)
 	for _, d := range decl.Quirks.Items {
 		if !d.Name.Valid {
 			continue
 		}
-		q := &Quirk{Pos: d.Name.Pos, Name: d.Name.Value, Type: d.Type.Value, Description: d.Description.Value}
-		if names.claim(q.Name, fmt.Sprintf("quirk %q", q.Name), q.Pos) {
+		q := &Quirk{Pos: d.Name.Pos, Name: d.Name.Value, GoName: exported(d.Name.Value), Type: d.Type.Value, Description: d.Description.Value}
+		if names.claim(q.GoName, fmt.Sprintf("quirk %q", q.Name), q.Pos) {
 			r.contract.Quirks = append(r.contract.Quirks, q)
 		}
 	}
@@ -154,10 +169,40 @@ func (r *contractResolver) checkOperation(o *Operation) {
 		r.mistakes.Add(o.Pos, "operation %q makes the driver, expected no inputs and outputs", o.Name)
 	}
 	for _, v := range o.Outputs {
-		if v.Enum != nil {
-			r.mistakes.Add(v.Pos, "output %q cannot be of enum type %q", v.Name, v.Type)
+		if v.Type == memoryType {
+			r.mistakes.Add(v.Pos, "output %q cannot be of type %q: memory is the caller's", v.Name, v.Type)
 		}
 	}
+	for _, v := range o.Inputs {
+		if v.Type == textType {
+			r.mistakes.Add(v.Pos, "input %q cannot be of type %q", v.Name, v.Type)
+		}
+	}
+}
+
+func (r *contractResolver) helpers(decl *specfile.Contract) {
+	names := newScope("name", r.mistakes)
+	for _, d := range decl.Helpers.Items {
+		if !d.Name.Valid {
+			continue
+		}
+		h := &Helper{Pos: d.Name.Pos, Name: d.Name.Value, Description: d.Description.Value, Inputs: valid(d.Inputs), Outputs: valid(d.Outputs)}
+		if names.claim(h.Name, fmt.Sprintf("helper %q", h.Name), h.Pos) {
+			r.contract.Helpers = append(r.contract.Helpers, h)
+		}
+	}
+	slices.SortFunc(r.contract.Helpers, func(a, b *Helper) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+// valid are the texts of a list that are as they should be.
+func valid(list specfile.List[specfile.Text]) []string {
+	var texts []string
+	for _, text := range list.Items {
+		if text.Valid {
+			texts = append(texts, text.Value)
+		}
+	}
+	return texts
 }
 
 // values resolves the inputs or outputs of an operation.

@@ -20,6 +20,7 @@ var cBuiltins = []*CType{
 	{Name: "uint32", Kind: CUint, C: "uint32_t", Size: 4, Align: 4},
 	{Name: "int64", Kind: CInt, C: "int64_t", Size: 8, Align: 8},
 	{Name: "uint64", Kind: CUint, C: "uint64_t", Size: 8, Align: 8},
+	{Name: "char", Kind: CInt, C: "char", Size: 1, Align: 1},
 	{Name: "unsigned char", Kind: CUint, C: "unsigned char", Size: 1, Align: 1},
 	{Name: "unsigned short", Kind: CUint, C: "unsigned short", Size: 2, Align: 2},
 	{Name: "int", Kind: CInt, C: "int", Size: 4, Align: 4},

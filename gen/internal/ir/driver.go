@@ -110,6 +110,7 @@ type CFunction struct {
 	Symbol    string   // cuMemGetInfo_v2: what the library exports
 	Signature string   // as C declares it
 	Since     *Version `json:",omitempty"` // nil: as long as the driver
+	From      *Version `json:",omitempty"` // the first version in which it does its operation, nil: all
 	Optional  bool     `json:",omitempty"` // it may be missing
 	Text      bool     `json:",omitempty"` // it returns a text, not a result
 	Within    string   `json:",omitempty"` // the scope that its call needs
@@ -123,10 +124,12 @@ const (
 	BoundConst    BoundKind = "const"
 	BoundInput    BoundKind = "input"     // of the operation
 	BoundOutput   BoundKind = "output"    // of the operation, by pointer
+	BoundInOut    BoundKind = "inout"     // an input by pointer, and an output after the call
 	BoundState    BoundKind = "state"     // kept from opening
 	BoundStateOut BoundKind = "out_state" // to be kept, by pointer
 	BoundStruct   BoundKind = "struct"    // by pointer
 	BoundCount    BoundKind = "count"     // how many structs another parameter points to
+	BoundLength   BoundKind = "length"    // how many bytes another parameter points to
 	BoundItems    BoundKind = "items"     // an array for as many as another parameter says, or null to be told how many
 	BoundDiscard  BoundKind = "discard"   // an output that nobody needs, by pointer
 	BoundIn       BoundKind = "in"        // what a step says
@@ -144,9 +147,9 @@ const (
 // A Bound is what a parameter, a field or an argument carries.
 type Bound struct {
 	Kind   BoundKind
-	Input  *Value   `json:",omitempty" dump:"name"` // of BoundInput
+	Input  *Value   `json:",omitempty" dump:"name"` // of BoundInput and BoundInOut
 	Enum   *EnumMap `json:",omitempty"`             // the driver's numbers of an input that is an enum
-	Output *Value   `json:",omitempty" dump:"name"` // of BoundOutput
+	Output *Value   `json:",omitempty" dump:"name"` // of BoundOutput and BoundInOut
 	Const  *int64   `json:",omitempty"`             // of BoundConst
 	Value  *CValue  `json:",omitempty" dump:"name"` // of BoundConst: the number's name, if it has one
 	Of     string   `json:",omitempty"`             // the state, the local, or the parameter that is counted or counts

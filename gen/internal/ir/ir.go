@@ -185,6 +185,7 @@ type Contract struct {
 	Capabilities []*Capability
 	Quirks       []*Quirk `json:",omitempty"`
 	Operations   []*Operation
+	Helpers      []*Helper `json:",omitempty"`
 }
 
 // A Class is what a driver's answer means to our users.
@@ -207,6 +208,7 @@ type Capability struct {
 type Quirk struct {
 	Pos         diag.Pos `json:"-"`
 	Name        string   // reserve_alignment
+	GoName      string   // ReserveAlignment
 	Type        string   // bool, bytes
 	Description string
 }
@@ -223,13 +225,22 @@ type Operation struct {
 	Outputs     []*Value
 }
 
+// A Helper is something that drivers need beside the operations. A simulator plays it.
+type Helper struct {
+	Pos         diag.Pos `json:"-"`
+	Name        string   // context_push
+	Description string
+	Inputs      []string `json:",omitempty"` // in the order of the function's parameters
+	Outputs     []string `json:",omitempty"`
+}
+
 // A Value is an input or an output of an Operation.
 type Value struct {
 	Pos         diag.Pos `json:"-"`
 	Name        string   // handle_type
 	GoName      string   // handleType
-	Type        string   // bytes, address, handle, int, or the name of a contract enum
-	GoType      string   // uint64, int, HandleType
+	Type        string   // bytes, address, handle, stream, int, flag, text, memory, fabric_handle, or the name of a contract enum
+	GoType      string   // uint64, int, bool, string, []byte, [64]byte, HandleType
 	Enum        *Enum    `json:",omitempty" dump:"name"`
 	Description string
 }
@@ -319,6 +330,7 @@ type Binding struct {
 	Pos    diag.Pos   `json:"-"`
 	Name   string     // MemCreate, cuMemCreate: the driver's own name
 	Does   *Operation `json:",omitempty" dump:"name"` // nil for a helper of a library
+	Plays  *Helper    `json:",omitempty" dump:"name"` // of a helper: what a simulator does for it; nil: nothing
 	Params []*BoundParam
 	C      *CFunction `json:",omitempty"` // of a library
 }
@@ -330,5 +342,6 @@ type BoundParam struct {
 	GoType string `json:",omitempty"`             // of a provider: uint64, int32
 	C      string `json:",omitempty"`             // of a library, as C declares it: const CUmemAllocationProp *prop
 	Type   *CType `json:",omitempty" dump:"name"` // of a library: what C points to or has
+	Count  int    `json:",omitempty"`             // > 0: it points to so many
 	Bound
 }

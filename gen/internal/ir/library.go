@@ -17,6 +17,7 @@ type libraryResolver struct {
 	types     *cTypes
 	result    *CType              // what functions return, nil when that is unknown
 	functions map[string]*Binding // all of them
+	siblings  map[string]*Binding // the first entry for each name
 	symbols   *scope              // what they are called in the library
 	called    map[*Binding]bool   // the helpers that something needs
 	uses      []stateUse          // of what opening keeps
@@ -65,6 +66,7 @@ func (r *backendResolver) openLibrary() {
 		library:   &Library{Pos: d.Library.Pos, Override: d.Library.Override.Value},
 		versions:  versionChecker{mistakes: r.mistakes, known: d.Version.Given(), oldest: d.Version.Oldest},
 		functions: map[string]*Binding{},
+		siblings:  map[string]*Binding{},
 		symbols:   newScope("symbol", r.mistakes),
 		called:    map[*Binding]bool{},
 		entered:   map[string]bool{},
@@ -189,6 +191,21 @@ func (r *backendResolver) functionNames() []string {
 	return names
 }
 
+// played sees to it that either all helpers play something or none does, so that none is forgotten.
+func (r *backendResolver) played() {
+	var first *Binding
+	for _, b := range r.lib.library.Helpers {
+		if b.Plays != nil && first == nil {
+			first = b
+		}
+	}
+	for _, b := range r.lib.library.Helpers {
+		if first != nil && b.Plays == nil {
+			r.mistakes.AddRelated(b.Pos, first.Pos, "another one does", "function %q has no key %q, expected one, or none at all", b.Name, "plays")
+		}
+	}
+}
+
 // helpers lists the functions that do no operation, and reports those that nothing calls.
 func (r *backendResolver) helpers() {
 	for _, d := range r.decl.Functions.Items {
@@ -202,6 +219,7 @@ func (r *backendResolver) helpers() {
 		}
 	}
 	slices.SortFunc(r.lib.library.Helpers, func(a, b *Binding) int { return cmp.Compare(a.Name, b.Name) })
+	r.played()
 }
 
 // unused reports what is declared and nothing needs: it is likely a slip, and nobody would notice

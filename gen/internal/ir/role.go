@@ -23,6 +23,7 @@ const (
 	statePrefix    = "state."
 	stateOutPrefix = "out.state."
 	countPrefix    = "count."
+	lengthPrefix   = "length."
 	itemsPrefix    = "items."
 	localPrefix    = "local."
 )
@@ -35,6 +36,9 @@ var plainRoles = map[string]BoundKind{
 	roleIn: BoundIn, roleOut: BoundOut, roleDiscard: BoundDiscard, roleCode: BoundCode, roleText: BoundText,
 }
 
+// fabricBytes is how large a fabric handle is.
+const fabricBytes = 64
+
 // A place is a parameter, or a field of a struct that one points to, and what it is declared to carry.
 type place struct {
 	what     string // parameter "size"
@@ -43,6 +47,7 @@ type place struct {
 	typ      *CType // nil when it is unknown
 	role     specfile.Text
 	value    specfile.Literal
+	count    int      // > 0: it points to so many
 	from     *Version // the oldest version in which it is needed, nil where that is not known
 }
 
@@ -148,11 +153,24 @@ func (r *backendResolver) checkType(p place, bound *Bound) {
 		return
 	}
 	expected := ""
+	output := bound.Output != nil
 	switch {
+	case v.Type == fabricType && (p.field || t.Name != "unsigned char" || p.count != fabricBytes):
+		expected = fmt.Sprintf("unsigned char with a count of %d", fabricBytes)
+	case v.Type == textType && (p.field || t.Name != "char" || p.count == 0):
+		expected = "char with a count"
+	case v.Type == fabricType || v.Type == textType:
+	case p.count > 0:
+		expected = "one value, not several"
+	case v.Type == memoryType && (p.field || t.Kind != CPointer):
+		expected = "a pointer"
+	case v.Type == flagType && !isNumber(t):
+		expected = "a number"
 	case v.Type == "bytes" && !carries64(t):
 		expected = "a number of 64 bits without a sign"
-	case (v.Type == "address" || v.Type == "handle") && !carries64(t) && t.Kind != CPointer:
+	case (v.Type == "address" || v.Type == "handle" || v.Type == "stream") && !carries64(t) && t.Kind != CPointer:
 		expected = "a pointer, or a number of 64 bits without a sign"
+	case v.Type == "int" && !output && t.Kind == CPointer: // a number in the place of a pointer
 	case v.Type == "int" && (!isNumber(t) || t.Size < 4):
 		expected = "a number of at least 32 bits"
 	case v.Enum != nil && !isNumber(t):

@@ -193,6 +193,16 @@ type Contract struct {
 	Capabilities List[Described]
 	Quirks       List[Quirk]
 	Operations   List[Operation]
+	Helpers      List[Helper]
+}
+
+// A Helper is something that drivers need beside the operations.
+type Helper struct {
+	Place
+	Name        Text
+	Description Text
+	Inputs      List[Text]
+	Outputs     List[Text]
 }
 
 // A Quirk is a limit or a fault that some versions of a driver have.
@@ -381,7 +391,9 @@ type Binding struct {
 	Name     Text
 	Symbol   Text
 	Does     Text
+	Plays    Text
 	Since    Scalar[VersionNumber]
+	From     Scalar[VersionNumber]
 	Optional Bool
 	Returns  Text
 	Within   Text
@@ -396,6 +408,8 @@ type BoundParam struct {
 	Type     Text
 	Declared Text
 	Role     Text
+	Out      Text
+	Count    Integer
 	Value    Literal
 	Fields   Entries[BoundField]
 	Chain    List[Link]

@@ -88,6 +88,8 @@ var freedoms = []freedom{
 	{"the name of the operation that makes the driver", "rename", `vmm/operations/open/name`, `/Contract/Operations`},
 	{"a quirk that no backend has", "drop", `vmm/quirks/\w+`, `/Contract/Quirks`},
 	{"the name of a quirk that no backend has", "rename", `vmm/quirks/\w+/name`, `/Contract/Quirks`},
+	{"the class of a driver that is too old, which package vmm names", "drop|rename", `vmm/classes/too_old(/name)?`, `/Contract/Classes`},
+	{"what a helper's inputs and outputs are called", "rename|swap|swap values", `vmm/helpers/\w+/(inputs|outputs)(/\d+)?`, `/Contract/Helpers/\w+`},
 
 	// What a backend says about itself.
 	{"the type of a provider", "rename", `backend/provider/type`, `/Backends/\w+/Provider/Type`},
@@ -107,6 +109,8 @@ var freedoms = []freedom{
 	{"the packages of a header", "drop|rename|swap values", `backend/header/(debian|pypi)`, library + `/Header`},
 	{"how a version is encoded", "rename|drop", `backend/version/encoding/\w+`, library + `/Version`},
 	{"when something came", "rename|drop", `backend/.*/since`, `/Backends/.*/Since`},
+	{"when a function learnt something", "rename|drop", `backend/functions/\w+/from`, `/Backends/\w+/Functions/\d+/C/From`},
+	{"how much room a text has", "rename", param + `/count`, function + `/.*/Count`},
 	{"the number of success", "rename", `backend/result/ok`, `/Backends/\w+/Result/OK`},
 	{"which function tells the name and which the text", "swap values", `backend/result/name`, `/Backends/\w+/Result`},
 	{"a result code", "drop", `backend/result/codes/\w+`, `/Backends/\w+/Result/Codes`},

@@ -117,6 +117,7 @@ var contractShape = object("the file",
 	optional("capabilities", list(capabilityShape), "What an arena may rely on; every backend states each.", func(c *Contract) *List[Described] { return &c.Capabilities }),
 	optional("quirks", list(quirkShape), "Limits and faults that some versions of a driver have; a backend states those that its driver has.", func(c *Contract) *List[Quirk] { return &c.Quirks }),
 	required("operations", list(operationShape), "What a driver does.", func(c *Contract) *List[Operation] { return &c.Operations }),
+	optional("helpers", list(helperShape), "What drivers need beside the operations, and a simulator plays.", func(c *Contract) *List[Helper] { return &c.Helpers }),
 )
 
 var classShape = described("a class", "What such an answer means.")
@@ -148,9 +149,16 @@ var operationShape = object("an operation",
 	optional("outputs", list(valueShape), "What it answers.", func(o *Operation) *List[Value] { return &o.Outputs }),
 )
 
+var helperShape = object("a helper",
+	required("name", identifier, "Its name.", func(h *Helper) *Text { return &h.Name }),
+	required("description", prose, "What it does.", func(h *Helper) *Text { return &h.Description }),
+	optional("inputs", list(identifier), "What it is told, in the order of a function's parameters.", func(h *Helper) *List[Text] { return &h.Inputs }),
+	optional("outputs", list(identifier), "What it answers, in the order of a function's parameters.", func(h *Helper) *List[Text] { return &h.Outputs }),
+)
+
 var valueShape = object("an input or output",
 	required("name", identifier, "Its name: the role of a backend's parameter.", func(v *Value) *Text { return &v.Name }),
-	required("type", identifier, "bytes, address, handle, int, or an enum of this file.", func(v *Value) *Text { return &v.Type }),
+	required("type", identifier, "bytes, address, handle, stream, int, flag, text, memory, fabric_handle, or an enum of this file.", func(v *Value) *Text { return &v.Type }),
 	required("description", prose, "What it says.", func(v *Value) *Text { return &v.Description }),
 )
 
@@ -277,7 +285,9 @@ var bindingShape = object("a function",
 	required("name", identity, "The driver's name of it.", func(b *Binding) *Text { return &b.Name }),
 	optional("symbol", identity, "For a library: the name that it exports, where that is another one.", func(b *Binding) *Text { return &b.Symbol }),
 	optional("does", identifier, "The operation of the contract that it does. A library also has functions that steps call instead.", func(b *Binding) *Text { return &b.Does }),
+	optional("plays", identifier, "For a library's function that does no operation: the helper of the contract that it is, for the simulator.", func(b *Binding) *Text { return &b.Plays }),
 	optional("since", driverVersion, `For a library: the version of the driver that brought it, in quotes: "10.2".`, func(b *Binding) *Scalar[VersionNumber] { return &b.Since }),
+	optional("from", driverVersion, `For a library's operation: the version of the driver from which on the function does it, where it is older than that. Before, it is not supported.`, func(b *Binding) *Scalar[VersionNumber] { return &b.From }),
 	optional("optional", boolean, "For a library: true where it may be missing. Then what it does is not supported.", func(b *Binding) *Bool { return &b.Optional }),
 	optional("returns", choice("const char *"), "For a library: what it returns, where that is not a result.", func(b *Binding) *Text { return &b.Returns }),
 	optional("within", identifier, "For a library: the scope that its call needs.", func(b *Binding) *Text { return &b.Within }),
@@ -289,7 +299,9 @@ var boundParamShape = object("a parameter",
 	required("name", identity, "The driver's name of it.", func(p *BoundParam) *Text { return &p.Name }),
 	required("type", cType, "What the driver takes: for a provider int32, uint32, int64 or uint64; for a library a built-in type or one of this file. An output and a struct are passed as a pointer to it.", func(p *BoundParam) *Text { return &p.Type }),
 	optional("declared", choice("void *", "const void *"), "For a library: the type that the header gives it, where it is a pointer to anything.", func(p *BoundParam) *Text { return &p.Declared }),
-	required("role", boundRole, "What it carries: an input, out.OUTPUT, const, state.NAME, out.state.NAME, struct, count.PARAM, items.PARAM, discard, in, out, code or out.text.", func(p *BoundParam) *Text { return &p.Role }),
+	required("role", boundRole, "What it carries: an input, out.OUTPUT, const, state.NAME, out.state.NAME, struct, count.PARAM, length.PARAM, items.PARAM, discard, in, out, code or out.text.", func(p *BoundParam) *Text { return &p.Role }),
+	optional("out", identifier, "For an input that is passed by pointer: the output that is there after the call.", func(p *BoundParam) *Text { return &p.Out }),
+	optional("count", integer(1, maxStruct), "For an output that is a text: how many bytes of it the function is given room for.", func(p *BoundParam) *Integer { return &p.Count }),
 	optional("value", literal, "For const: a number, the name of one of the type's values, or null for a pointer.", func(p *BoundParam) *Literal { return &p.Value }),
 	optional("fields", entries(path, boundFieldShape), "For struct: the fields that are filled, by their paths. The others are zero.", func(p *BoundParam) *Entries[BoundField] { return &p.Fields }),
 	optional("chain", list(linkShape), "For struct: the structs that it points to, one after the other.", func(p *BoundParam) *List[Link] { return &p.Chain }),

@@ -1,0 +1,119 @@
+//go:build cgo && !arenagen_purego
+
+package dl
+
+/*
+#cgo LDFLAGS: -ldl
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <link.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#define MAX_ARGS 6
+#define SCRATCH 64
+
+typedef struct {
+	uint64_t args[MAX_ARGS];
+	uint64_t pointers;
+	uint64_t scratch[SCRATCH / 8];
+} arenagen_frame;
+
+typedef struct {
+	uint64_t result;
+	uint64_t scratch[SCRATCH / 8];
+} arenagen_answer;
+
+typedef uint64_t (*arenagen_function)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
+
+// On the platforms of this project a caller can pass more arguments than a function has.
+#define ARG(i) ((f.pointers >> i & 1) ? (uint64_t)(uintptr_t)((char *)f.scratch + f.args[i]) : f.args[i])
+
+// The frame comes and goes by value, so that no pointer of Go's is in the hands of the driver, which may call back.
+static arenagen_answer arenagen_call(uintptr_t function, arenagen_frame f) {
+	arenagen_answer a;
+	a.result = ((arenagen_function)function)(ARG(0), ARG(1), ARG(2), ARG(3), ARG(4), ARG(5));
+	for (int i = 0; i < SCRATCH / 8; i++) a.scratch[i] = f.scratch[i];
+	return a;
+}
+
+// Nothing goes by pointer.
+static uint64_t arenagen_call_plain(uintptr_t function, uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e,
+                                    uint64_t f) {
+	return ((arenagen_function)function)(a, b, c, d, e, f);
+}
+
+static uint64_t arenagen_call_memory(uintptr_t function, arenagen_frame f, int arg, void *memory) {
+	f.args[arg] = (uint64_t)(uintptr_t)memory;
+	return arenagen_call(function, f).result;
+}
+
+static uintptr_t arenagen_load(const char *name, char **failure) {
+	void *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+	if (!handle) *failure = dlerror();
+	return (uintptr_t)handle;
+}
+
+static uintptr_t arenagen_find(uintptr_t handle, const char *name) { return (uintptr_t)dlsym((void *)handle, name); }
+
+static const char *arenagen_path(uintptr_t handle) {
+	struct link_map *map = NULL;
+	return dlinfo((void *)handle, RTLD_DI_LINKMAP, &map) == 0 ? map->l_name : NULL;
+}
+*/
+import "C"
+
+import (
+	"errors"
+	"unsafe"
+)
+
+// Call calls the function and returns its result, of which a function that returns 32 bits sets the
+// lower half only. What it stored is in the frame's Scratch.
+func (f Function) Call(frame *Frame) uint64 {
+	if frame.Pointers == 0 {
+		a := &frame.Args
+		return uint64(C.arenagen_call_plain(C.uintptr_t(f), C.uint64_t(a[0]), C.uint64_t(a[1]), C.uint64_t(a[2]), C.uint64_t(a[3]),
+			C.uint64_t(a[4]), C.uint64_t(a[5])))
+	}
+	answer := C.arenagen_call(C.uintptr_t(f), *(*C.arenagen_frame)(unsafe.Pointer(frame)))
+	frame.Scratch = *(*[ScratchSize]byte)(unsafe.Pointer(&answer.scratch))
+	return uint64(answer.result)
+}
+
+// CallWith is Call with one argument that is the address of memory, which is the caller's. What the function
+// stores in the frame's Scratch is lost.
+func (f Function) CallWith(frame *Frame, arg int, memory []byte) uint64 {
+	return uint64(C.arenagen_call_memory(C.uintptr_t(f), *(*C.arenagen_frame)(unsafe.Pointer(frame)), C.int(arg), unsafe.Pointer(unsafe.SliceData(memory))))
+}
+
+func load(name string) (uintptr, error) {
+	text := C.CString(name)
+	defer C.free(unsafe.Pointer(text))
+	var failure *C.char
+	handle := C.arenagen_load(text, &failure)
+	if handle == 0 {
+		return 0, errors.New(C.GoString(failure))
+	}
+	return uintptr(handle), nil
+}
+
+func find(handle uintptr, symbol string) uintptr {
+	text := C.CString(symbol)
+	defer C.free(unsafe.Pointer(text))
+	return uintptr(C.arenagen_find(C.uintptr_t(handle), text))
+}
+
+func pathOf(handle uintptr, name string) string {
+	if path := C.arenagen_path(C.uintptr_t(handle)); path != nil && *path != 0 {
+		return C.GoString(path)
+	}
+	return name
+}
+
+// environment reads a variable as C does, unless the process runs with more rights than its user has.
+func environment(name string) string {
+	text := C.CString(name)
+	defer C.free(unsafe.Pointer(text))
+	return C.GoString(C.secure_getenv(text))
+}
