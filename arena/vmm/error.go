@@ -32,6 +32,7 @@ type Error struct {
 	Size     uint64 // the size that it was about, or 0
 	Handle   uint64 // the handle that it was about, or 0
 	Detail   string // what else there is to say, or empty
+	Cause    error  // what it follows from, or nil
 }
 
 func (e *Error) Error() string {
@@ -57,11 +58,19 @@ func (e *Error) Error() string {
 	if e.Detail != "" {
 		fmt.Fprintf(&b, ": %s", e.Detail)
 	}
+	if e.Cause != nil {
+		fmt.Fprintf(&b, ": %v", e.Cause)
+	}
 	return b.String()
 }
 
-// Unwrap is the class.
-func (e *Error) Unwrap() error { return e.Class }
+// Unwrap is the class, and the cause if there is one.
+func (e *Error) Unwrap() []error {
+	if e.Cause != nil {
+		return []error{e.Class, e.Cause}
+	}
+	return []error{e.Class}
+}
 
 // ErrQuarantined marks a failure after which a handle is still mapped and was
 // therefore not released. Device.Release can be tried again with it.

@@ -12,11 +12,11 @@ type Result struct {
 }
 
 // Failure is the error for a driver's function that answered a code. What it was about comes
-// from the caller; a code that is not in the table is of ClassUnknown and has no name.
+// from the caller; a code that is not in the table is of ClassUnknown and keeps the caller's name for it.
 func (r Results) Failure(backend, function string, code int64, about Error) error {
 	result, ok := r[code]
 	if !ok {
-		result.Class = ClassUnknown
+		result = Result{Name: about.Name, Class: ClassUnknown}
 	}
 	about.Backend, about.Function = backend, function
 	about.Code, about.Name, about.Class = code, result.Name, result.Class
@@ -36,7 +36,18 @@ func NoNumber(backend, function string, value any, about Error) error {
 
 // Invalid is the error for an argument that a backend refuses before it asks its driver.
 func Invalid(backend string, about Error, cause error) error {
-	return refusal(backend, about, ClassInvalidArgument, cause.Error())
+	about.Backend, about.Class, about.Cause = backend, ClassInvalidArgument, cause
+	return &about
+}
+
+// Refused is the error for a driver that cannot be used at all.
+func Refused(backend string, class Class, cause error) error {
+	return &Error{Backend: backend, Op: OpOpen, Class: class, Cause: cause}
+}
+
+// NoValue is the error for a number of a driver's that no value of an enum of the contract has.
+func NoValue(backend, function string, number int64, about Error) error {
+	return refusal(backend, about, ClassUnknown, fmt.Sprintf("%s gave the number %d, which means nothing here", function, number))
 }
 
 // refusal is the error for a driver that was not asked.

@@ -23,6 +23,8 @@ const (
 	ClassTooOld
 	// There is no such device.
 	ClassNoDevice
+	// The calling thread has nothing current that the call could work on.
+	ClassNoContext
 	// A stream is being captured, and the call would break that.
 	ClassCapturing
 	// The device failed for good: every later call will fail too.
@@ -38,6 +40,7 @@ var classNames = [...]string{
 	ClassUnavailable:     "unavailable",
 	ClassTooOld:          "too old",
 	ClassNoDevice:        "no device",
+	ClassNoContext:       "no context",
 	ClassCapturing:       "capturing",
 	ClassDeviceLost:      "device lost",
 }

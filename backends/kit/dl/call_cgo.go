@@ -43,9 +43,9 @@ static uint64_t arenagen_call_plain(uintptr_t function, uint64_t a, uint64_t b, 
 	return ((arenagen_function)function)(a, b, c, d, e, f);
 }
 
-static uint64_t arenagen_call_memory(uintptr_t function, arenagen_frame f, int arg, void *memory) {
+static arenagen_answer arenagen_call_memory(uintptr_t function, arenagen_frame f, int arg, void *memory) {
 	f.args[arg] = (uint64_t)(uintptr_t)memory;
-	return arenagen_call(function, f).result;
+	return arenagen_call(function, f);
 }
 
 static uintptr_t arenagen_load(const char *name, char **failure) {
@@ -77,14 +77,19 @@ func (f Function) Call(frame *Frame) uint64 {
 			C.uint64_t(a[4]), C.uint64_t(a[5])))
 	}
 	answer := C.arenagen_call(C.uintptr_t(f), *(*C.arenagen_frame)(unsafe.Pointer(frame)))
-	frame.Scratch = *(*[ScratchSize]byte)(unsafe.Pointer(&answer.scratch))
-	return uint64(answer.result)
+	return frame.take(&answer)
 }
 
-// CallWith is Call with one argument that is the address of memory, which is the caller's. What the function
-// stores in the frame's Scratch is lost.
+// CallWith is Call with one argument that is the address of memory, which is the caller's.
 func (f Function) CallWith(frame *Frame, arg int, memory []byte) uint64 {
-	return uint64(C.arenagen_call_memory(C.uintptr_t(f), *(*C.arenagen_frame)(unsafe.Pointer(frame)), C.int(arg), unsafe.Pointer(unsafe.SliceData(memory))))
+	answer := C.arenagen_call_memory(C.uintptr_t(f), *(*C.arenagen_frame)(unsafe.Pointer(frame)), C.int(arg), unsafe.Pointer(unsafe.SliceData(memory)))
+	return frame.take(&answer)
+}
+
+// take takes what a function stored over, and gives its result.
+func (f *Frame) take(answer *C.arenagen_answer) uint64 {
+	f.Scratch = *(*[ScratchSize]byte)(unsafe.Pointer(&answer.scratch))
+	return uint64(answer.result)
 }
 
 func load(name string) (uintptr, error) {

@@ -46,8 +46,7 @@ func give(c *call) {
 // lower half only. What it stored is in the frame's Scratch.
 func (f Function) Call(frame *Frame) uint64 { return f.call(frame, -1, nil) }
 
-// CallWith is Call with one argument that is the address of memory, which is the caller's. What the function
-// stores in the frame's Scratch is lost.
+// CallWith is Call with one argument that is the address of memory, which is the caller's.
 func (f Function) CallWith(frame *Frame, arg int, memory []byte) uint64 {
 	return f.call(frame, arg, memory)
 }

@@ -151,12 +151,37 @@ func TestCallWith(t *testing.T) {
 	assert.Equal(t, int32(6), int32(reverse.CallWith(&frame, 0, memory)))
 	assert.Equal(t, "fedcba", string(memory))
 	assert.Zero(t, reverse.CallWith(&dl.Frame{}, 0, nil))
+
+	property := make([]byte, 16)
+	property[0], property[12] = 7, 3
+	stored := dl.Frame{}
+	stored.Point(1, 8)
+	find(t, open(t), "driver_struct").CallWith(&stored, 0, property)
+	assert.Equal(t, uint64(7003), stored.Get64(8))
 }
 
 func TestText(t *testing.T) {
 	name := find(t, open(t), "driver_name")
 	assert.Equal(t, "DRIVER_OUT_OF_MEMORY", dl.Text(name.Call(&dl.Frame{Args: [dl.MaxArgs]uint64{2}})))
 	assert.Empty(t, dl.Text(name.Call(&dl.Frame{})))
+}
+
+func TestTextIn(t *testing.T) {
+	assert.Equal(t, "a name", dl.TextIn([]byte("a name\x00more")))
+	assert.Equal(t, "cut", dl.TextIn([]byte("cut")))
+	assert.Empty(t, dl.TextIn(nil))
+}
+
+func TestVersion(t *testing.T) {
+	cuda := dl.DecodeVersion(12040, 1000, 10, 0)
+	assert.Equal(t, "12.4", cuda.String())
+	hip := dl.DecodeVersion(60443484, 10000000, 100000, 1)
+	assert.Equal(t, "6.4.43484", hip.String())
+	assert.True(t, cuda.Before(dl.Version{Major: 12, Minor: 5}))
+	assert.True(t, cuda.Before(dl.Version{Major: 13}))
+	assert.True(t, hip.Before(dl.Version{Major: 6, Minor: 4, Patch: 43485}))
+	assert.False(t, hip.Before(hip))
+	assert.False(t, cuda.Before(dl.Version{Major: 11, Minor: 8}))
 }
 
 func TestCallsAllocateNothing(t *testing.T) {

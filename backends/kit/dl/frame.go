@@ -1,6 +1,7 @@
 package dl
 
 import (
+	"bytes"
 	"encoding/binary"
 	"unsafe"
 )
@@ -52,6 +53,35 @@ func (f *Frame) Get32(offset int) uint32 { return binary.NativeEndian.Uint32(f.S
 
 // Get64 reads 64 bits of Scratch.
 func (f *Frame) Get64(offset int) uint64 { return binary.NativeEndian.Uint64(f.Scratch[offset:]) }
+
+// Flag is a truth value as C has it.
+func Flag(set bool) uint64 {
+	if set {
+		return 1
+	}
+	return 0
+}
+
+// TextIn is the text in a buffer that a function wrote to: up to a zero, or all of it.
+func TextIn(buffer []byte) string {
+	if end := bytes.IndexByte(buffer, 0); end >= 0 {
+		buffer = buffer[:end]
+	}
+	return string(buffer)
+}
+
+// TextOf is the text that a function returns for a code: const char *f(code).
+func (f Function) TextOf(code int32) string {
+	return Text(f.Call(&Frame{Args: [MaxArgs]uint64{uint64(code)}}))
+}
+
+// StoredTextOf is the text that a function stores for a code: result f(code, const char **text).
+func (f Function) StoredTextOf(code int32) string {
+	frame := Frame{Args: [MaxArgs]uint64{uint64(code)}}
+	frame.Point(1, 0)
+	f.Call(&frame)
+	return Text(frame.Get64(0))
+}
 
 // Text reads a text that C keeps; it is "" for 0.
 func Text(address uint64) string {

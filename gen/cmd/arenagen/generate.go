@@ -121,11 +121,33 @@ func (g generator) render(root string) (o outputs, err error) {
 func renderable(model *ir.Model) error {
 	var mistakes diag.List
 	for _, b := range model.Backends {
-		if b.Provider == nil {
-			mistakes.Add(b.Pos, "backend %q calls a vendor's library, and no code is generated for that yet; `arenagen validate` checks it", b.Name)
+		if b.Library != nil {
+			unrendered(b, &mistakes)
 		}
 	}
 	return mistakes.Err()
+}
+
+// unrendered reports the steps and structs of a library that no code is generated for.
+func unrendered(b *ir.Backend, mistakes *diag.List) {
+	refuse := func(pos diag.Pos, what string) {
+		mistakes.Add(pos, "%s, and no code is generated for that yet; `arenagen validate` checks it", what)
+	}
+	for _, s := range b.Library.Open {
+		switch {
+		case s.Call == nil:
+			refuse(s.Pos, "the step enumerates or tries")
+		case s.Call.Undo != nil:
+			refuse(s.Pos, "the step is undone when a device is closed")
+		}
+	}
+	for _, f := range slices.Concat(b.Functions, b.Library.Helpers) {
+		for _, p := range f.Params {
+			if p.Fill != nil && len(p.Fill.Chain) > 0 {
+				refuse(p.Pos, "the struct has a chain")
+			}
+		}
+	}
 }
 
 // abiBreakOr is an ABI break if there is one, else err: what an output cannot quote any more may have

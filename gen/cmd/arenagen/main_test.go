@@ -158,13 +158,14 @@ func TestGenerate_refuses(t *testing.T) {
 			stderr: "arenagen: open spec/abi.yaml: no such file\n",
 		},
 		{
-			name: "a backend that no renderer knows",
+			name: "a step that no renderer knows",
 			g: generator{load: func(string) (*ir.Model, error) {
 				pos := diag.Pos{File: "spec/backends/cuda.yaml", Line: 4, Column: 10}
-				return &ir.Model{Backends: []*ir.Backend{{Name: "cuda", Pos: pos}}}, nil
+				steps := []*ir.Step{{Pos: pos, Enumerate: &ir.Enumerate{}}}
+				return &ir.Model{Backends: []*ir.Backend{{Name: "cuda", Library: &ir.Library{Open: steps}}}}, nil
 			}},
 			code:   1,
-			stderr: "spec/backends/cuda.yaml:4:10: backend \"cuda\" calls a vendor's library, and no code is generated for that yet; `arenagen validate` checks it\n",
+			stderr: "spec/backends/cuda.yaml:4:10: the step enumerates or tries, and no code is generated for that yet; `arenagen validate` checks it\n",
 		},
 		{
 			name:   "Go that does not parse",

@@ -13,6 +13,9 @@ import (
 
 // driverFile renders a backend's driver: the contract's operations by the functions that it has.
 func driverFile(c *ir.Contract, b *ir.Backend) emit.File {
+	if b.Library != nil {
+		return libraryDriverFile(c, b)
+	}
 	f := newFile(backendPath(b), b.Name, b.Provider.Package)
 	f.PackageComment(docText(fmt.Sprintf("Package %s is the %s backend: %s", b.Name, b.Name, prose.Inside(b.Description))))
 	add(f,
@@ -133,10 +136,7 @@ func nothingAbout(name, says string) jen.Code {
 }
 
 func driverOrigins(b *ir.Backend) []emit.Origin {
-	origins := []emit.Origin{
-		{Name: "Driver", Pos: b.Provider.Pos},
-		{Name: "Open", Pos: b.Provider.Pos},
-	}
+	origins := []emit.Origin{{Name: "Driver", Pos: b.Pos}, {Name: "Open", Pos: b.Pos}}
 	for _, v := range b.Functions {
 		origins = append(origins, emit.Origin{Name: "Driver." + v.Does.GoName, Pos: v.Pos})
 	}

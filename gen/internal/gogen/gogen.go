@@ -23,6 +23,9 @@ func Files(m *ir.Model) []emit.File {
 			resultsFile(b),
 			exportsFile(m.ABI, b),
 		)
+		if b.Library != nil {
+			files = append(files, libraryFile(b))
+		}
 	}
 	return files
 }

@@ -28,6 +28,7 @@ const (
 	vmmPath     = modulePath + "/arena/vmm"
 	capiPath    = modulePath + "/backends/kit/capi"
 	optionsPath = modulePath + "/backends/kit/options"
+	dlPath      = modulePath + "/backends/kit/dl"
 )
 
 // backendPath is the import path of a backend's package.
@@ -37,7 +38,7 @@ func backendPath(b *ir.Backend) string { return modulePath + "/backends/" + b.Na
 // elements of their paths.
 func newFile(importPath, name string, imported ...string) *jen.File {
 	f := jen.NewFilePathName(importPath, name)
-	for _, p := range append([]string{arenaPath, vmmPath, capiPath, optionsPath}, imported...) {
+	for _, p := range append([]string{arenaPath, vmmPath, capiPath, optionsPath, dlPath}, imported...) {
 		f.ImportName(p, path.Base(p))
 	}
 	return f

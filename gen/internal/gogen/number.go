@@ -19,12 +19,24 @@ func enumNumber(input *ir.Value) string { return input.GoName + "Number" }
 func numberedEnums(b *ir.Backend) []*ir.EnumMap {
 	var numbered []*ir.EnumMap
 	for _, e := range b.Enums {
-		takes := func(p *ir.BoundParam) bool { return p.Enum == e }
-		if slices.ContainsFunc(b.Functions, func(f *ir.Binding) bool { return slices.ContainsFunc(f.Params, takes) }) {
+		takes := func(b *ir.Bound) bool { return b.Enum == e && b.Input != nil }
+		if bindsAny(b, takes) {
 			numbered = append(numbered, e)
 		}
 	}
 	return numbered
+}
+
+// bindsAny tells whether any function of a backend carries something.
+func bindsAny(b *ir.Backend, something func(*ir.Bound) bool) bool {
+	for _, f := range b.Functions {
+		for bound := range f.Bounds() {
+			if something(bound) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // enumNumbers renders, for each input that is an enum,
@@ -36,8 +48,8 @@ func numberedEnums(b *ir.Backend) []*ir.EnumMap {
 func enumNumbers(b *ir.Binding) []jen.Code {
 	var codes []jen.Code
 	var done []*ir.Value
-	for _, p := range b.Params {
-		if p.Enum == nil || slices.Contains(done, p.Input) {
+	for p := range b.Bounds() {
+		if p.Enum == nil || p.Input == nil || slices.Contains(done, p.Input) {
 			continue
 		}
 		done = append(done, p.Input)

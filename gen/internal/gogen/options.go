@@ -13,7 +13,7 @@ import (
 
 // optionsFile renders what can be set when a device of a backend is opened.
 func optionsFile(b *ir.Backend) emit.File {
-	f := newFile(backendPath(b), b.Name, b.Provider.Package)
+	f := newFile(backendPath(b), b.Name, providerPackages(b)...)
 	add(f, optionsType(b.Options))
 	for _, o := range b.Options {
 		if len(o.Values) > 0 {
@@ -24,10 +24,20 @@ func optionsFile(b *ir.Backend) emit.File {
 		parseOptions(b.Options),
 		optionsCheck(),
 		optionsTable(b.Options),
-		optionsForDriver(b),
 	)
+	if b.Provider != nil {
+		add(f, optionsForDriver(b))
+	}
 	place := fmt.Sprintf("backends/%s/zz_generated_options.go", b.Name)
 	return file(place, f, optionOrigins(b), b.File)
+}
+
+// providerPackages are the packages of a backend's provider.
+func providerPackages(b *ir.Backend) []string {
+	if b.Provider == nil {
+		return nil
+	}
+	return []string{b.Provider.Package}
 }
 
 // optionsType renders

@@ -85,3 +85,9 @@ var cppKeywords = strings.Fields(`
 var pythonKeywords = strings.Fields(`
 	and as assert async await break class continue def del elif else except finally for from global
 	if import in is lambda nonlocal not or pass raise return self try while with yield`)
+
+// GoLocal is what something that a spec names is called as a variable or field of generated Go.
+func GoLocal(name string) string { return local(name) }
+
+// GoExported is what something that a spec names is called as a part of a name in generated Go.
+func GoExported(name string) string { return exported(name) }

@@ -38,3 +38,14 @@ func (f *Fill) slots(path string, yield func(slot) bool) bool {
 	}
 	return true
 }
+
+// Bounds goes through what the parameters of a function carry, and the fields of the structs that they point to.
+func (b *Binding) Bounds() iter.Seq[*Bound] {
+	return func(yield func(*Bound) bool) {
+		for slot := range b.slots() {
+			if !yield(slot.Bound) {
+				return
+			}
+		}
+	}
+}

@@ -76,7 +76,7 @@ func TestDeclare(t *testing.T) {
 
 func TestDeclareInLines(t *testing.T) {
 	l := library{root: os.DirFS(root)}
-	got, err := l.declare("gen/testdata/drivers/cuda.yaml", "cuMemUnmap", "cuMemSetAccess")
+	got, err := l.declare("spec/backends/cuda.yaml", "cuMemUnmap", "cuMemSetAccess")
 	require.NoError(t, err)
 	assert.Equal(t, "```c\nCUresult cuMemUnmap(CUdeviceptr ptr, size_t size);\n"+
 		"CUresult cuMemSetAccess(\n    CUdeviceptr ptr,\n    size_t size,\n    const CUmemAccessDesc *desc,\n    size_t count);\n```", got)

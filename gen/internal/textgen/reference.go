@@ -1,6 +1,7 @@
 package textgen
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -111,6 +112,9 @@ type backendPage struct {
 // Call shows the driver's function that does an operation with the roles of its parameters, or
 // nothing when none does it.
 func (p backendPage) Call(o *ir.Operation) string {
+	if o.Opens && p.Backend.Library != nil {
+		return p.opening()
+	}
 	if o.Opens {
 		return p.Backend.Provider.Open
 	}
@@ -126,16 +130,59 @@ func (p backendPage) Call(o *ir.Operation) string {
 	return fmt.Sprintf("%s(%s)", b.Name, strings.Join(parameters, ", "))
 }
 
+// opening lists the functions of the library that open a device.
+func (p backendPage) opening() string {
+	var names []string
+	for _, s := range p.Backend.Library.Open {
+		if s.Call != nil {
+			names = append(names, s.Call.Function.Name)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// Since is from which version of the driver on an operation is there, or nothing.
+func (p backendPage) Since(o *ir.Operation) string {
+	for _, b := range p.Backend.Functions {
+		if b.Does != o || b.C == nil {
+			continue
+		}
+		if since := cmp.Or(b.C.From, b.C.Since); since != nil {
+			return since.String()
+		}
+	}
+	return ""
+}
+
 // role is where a parameter's value comes from, as the specs write it.
 func role(p *ir.BoundParam) string {
 	switch {
+	case p.Kind == ir.BoundInOut:
+		return p.Input.Name + " and out." + p.Output.Name
+	case p.Value != nil:
+		return p.Value.Name
 	case p.Const != nil:
 		return fmt.Sprint(*p.Const)
 	case p.Output != nil:
 		return "out." + p.Output.Name
-	default:
+	case p.Input != nil:
 		return p.Input.Name
+	case p.Fill != nil:
+		return fields(p.Fill)
+	case p.Of != "":
+		return string(p.Kind) + "." + p.Of
+	default:
+		return string(p.Kind)
 	}
+}
+
+// fields are what is filled in a struct, in its newest layout.
+func fields(f *ir.Fill) string {
+	var filled []string
+	for _, field := range f.Layouts[len(f.Layouts)-1].Fields {
+		filled = append(filled, field.Path+": "+role(&ir.BoundParam{Bound: field.Bound}))
+	}
+	return "{" + strings.Join(filled, ", ") + "}"
 }
 
 // Number is the driver's number for a value of an enum of the contract, or nothing when it has none.

@@ -1,0 +1,289 @@
+package gogen
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/dave/jennifer/jen"
+
+	"github.com/arenagen/arenagen/gen/internal/ir"
+)
+
+// A call is the call of a library's function as statements in Go. What goes by pointer lies in the frame's Scratch,
+// one after the other.
+type call struct {
+	function *ir.Binding
+	args     []*ir.Argument // what a step says
+	next     int            // the first byte of Scratch that is free
+	fill     []jen.Code     // the statements that fill the frame
+	outputs  []output
+	memory   *memory
+}
+
+// An output is something that the function stores.
+type output struct {
+	path   string
+	typ    *ir.CType
+	offset int
+	bound  ir.Bound
+}
+
+// A memory is what does not lie in Scratch.
+type memory struct {
+	arg   int
+	bytes jen.Code
+}
+
+// newCall lays a call out.
+func newCall(b *ir.Binding, args []*ir.Argument) *call {
+	c := &call{function: b, args: args}
+	for i, p := range b.Params {
+		c.param(i, p)
+	}
+	return c
+}
+
+// bound is what a place carries: what a step says where the step decides.
+func (c *call) bound(path string, b ir.Bound) ir.Bound {
+	if b.Kind != ir.BoundIn && b.Kind != ir.BoundOut {
+		return b
+	}
+	i := slices.IndexFunc(c.args, func(a *ir.Argument) bool { return a.Path == path })
+	if i < 0 {
+		return b
+	}
+	if c.args[i].Expect { // it is compared after the call
+		return ir.Bound{Kind: ir.BoundOut, Const: c.args[i].Const}
+	}
+	return c.args[i].Bound
+}
+
+// param renders how one argument gets its value.
+//
+//	frame.Args[<i>] = <value> // <parameter>
+//	frame.Point(<i>, <offset>) // <parameter>
+func (c *call) param(i int, p *ir.BoundParam) {
+	b := c.bound(p.Name, p.Bound)
+	value := b.Input
+	switch {
+	case value != nil && value.Type == "memory":
+		c.memory = &memory{i, jen.Id(value.GoName)}
+		return
+	case p.Count > 0:
+		c.buffer(i, p, b)
+		return
+	case b.Kind == ir.BoundLength:
+		c.set(i, p, c.length(b.Of))
+		return
+	case b.Kind == ir.BoundCount:
+		c.set(i, p, number(1))
+		return
+	case b.Kind == ir.BoundStruct:
+		c.structParam(i, p)
+		return
+	case isOutput(b.Kind):
+		offset := c.room(p.Type.Size)
+		c.point(i, p, offset)
+		if b.Kind == ir.BoundInOut {
+			c.fill = append(c.fill, put(offset, p.Type.Size, enumOrInput(b)))
+		}
+		c.outputs = append(c.outputs, output{p.Name, p.Type, offset, b})
+		return
+	}
+	if code := source(b, 8); code != nil {
+		c.set(i, p, code)
+	}
+}
+
+// buffer renders an array that the function reads or writes: a text, or a fabric handle.
+func (c *call) buffer(i int, p *ir.BoundParam, b ir.Bound) {
+	switch {
+	case b.Output != nil && b.Output.Type == "text":
+		c.memory = &memory{i, jen.Id(p.Name + "Buffer")}
+		c.fill = append(c.fill, jen.Id(p.Name+"Buffer").Op(":=").Make(jen.Index().Byte(), number(p.Count)))
+		c.outputs = append(c.outputs, output{p.Name, p.Type, 0, b})
+	case b.Output != nil:
+		c.memory = &memory{i, jen.Id(b.Output.GoName).Index(jen.Op(":"))}
+	default:
+		c.memory = &memory{i, jen.Id(b.Input.GoName).Index(jen.Op(":"))}
+	}
+}
+
+// length is how many bytes another parameter points to.
+func (c *call) length(of string) jen.Code {
+	for _, p := range c.function.Params {
+		if p.Name == of && p.Count > 0 {
+			return number(p.Count)
+		}
+		if p.Name == of {
+			return jen.Uint64().Call(jen.Len(jen.Id(p.Input.GoName)))
+		}
+	}
+	panic("no parameter " + of)
+}
+
+// structParam renders how a struct is filled, for each layout that differs.
+//
+//	frame.Point(<i>, <offset>) // <parameter>
+//	if d.version.Before(<version>) {
+//		frame.Put32(<offset>, <value>) // <field>
+//	} else {
+//		...
+//	}
+func (c *call) structParam(i int, p *ir.BoundParam) {
+	size := 0
+	for _, layout := range p.Fill.Layouts {
+		size = max(size, layout.Size)
+	}
+	offset := c.room(size)
+	c.point(i, p, offset)
+	layouts := distinct(p.Fill.Layouts)
+	var branches *jen.Statement
+	for at, layout := range layouts {
+		fields := c.fields(layout, offset)
+		switch {
+		case len(layouts) == 1:
+			c.fill = append(c.fill, fields...)
+			return
+		case at == 0:
+			branches = jen.If(before(*layouts[at+1].Versions.From)).Block(fields...)
+		case at == len(layouts)-1:
+			branches.Else().Block(fields...)
+		default:
+			branches.Else().If(before(*layouts[at+1].Versions.From)).Block(fields...)
+		}
+	}
+	c.fill = append(c.fill, branches)
+}
+
+// distinct are the layouts that are filled in another way than the one before.
+func distinct(layouts []*ir.LayoutFill) []*ir.LayoutFill {
+	return slices.CompactFunc(slices.Clone(layouts), func(a, b *ir.LayoutFill) bool {
+		return slices.EqualFunc(a.Fields, b.Fields, func(x, y *ir.FieldFill) bool {
+			return x.Path == y.Path && x.Offset == y.Offset && x.Width == y.Width
+		})
+	})
+}
+
+func (c *call) fields(layout *ir.LayoutFill, offset int) []jen.Code {
+	var codes []jen.Code
+	for _, f := range layout.Fields {
+		value := source(f.Bound, f.Width)
+		if value == nil {
+			continue
+		}
+		codes = append(codes, put(offset+f.Offset, f.Width, value).Comment(f.Path))
+	}
+	return codes
+}
+
+func (c *call) room(size int) int {
+	offset := c.next
+	c.next += (size + 7) &^ 7
+	return offset
+}
+
+func (c *call) set(i int, p *ir.BoundParam, value jen.Code) {
+	c.fill = append(c.fill, jen.Id("frame").Dot("Args").Index(number(i)).Op("=").Add(value).Comment(p.Name))
+}
+
+func (c *call) point(i int, p *ir.BoundParam, offset int) {
+	c.fill = append(c.fill, jen.Id("frame").Dot("Point").Call(number(i), number(offset)).Comment(p.Name))
+}
+
+// put renders frame.Put<bits>(<offset>, <value>).
+func put(offset, width int, value jen.Code) *jen.Statement {
+	return jen.Id("frame").Dot(fmt.Sprintf("Put%d", 8*width)).Call(number(offset), value)
+}
+
+func isOutput(kind ir.BoundKind) bool {
+	switch kind {
+	case ir.BoundOutput, ir.BoundInOut, ir.BoundStateOut, ir.BoundLocalOut, ir.BoundOut, ir.BoundDiscard, ir.BoundText:
+		return true
+	}
+	return false
+}
+
+// enumOrInput is an input that goes by pointer.
+func enumOrInput(b ir.Bound) jen.Code {
+	b.Kind = ir.BoundInput
+	return source(b, 4)
+}
+
+// source renders a value with so many bytes, nil where that is zero.
+func source(b ir.Bound, width int) jen.Code {
+	unsigned := fmt.Sprintf("uint%d", 8*width)
+	switch b.Kind {
+	case ir.BoundConst:
+		if *b.Const == 0 {
+			return nil
+		}
+		return number(uint64(*b.Const) << (64 - 8*width) >> (64 - 8*width))
+	case ir.BoundState:
+		return converted(jen.Id("d").Dot(stateName(b.Of)), "", unsigned)
+	case ir.BoundLocal:
+		return converted(jen.Id(b.Of), "uint64", unsigned)
+	case ir.BoundCode:
+		return converted(jen.Id("result"), "int32", unsigned)
+	case ir.BoundInput:
+		switch {
+		case b.Enum != nil:
+			return converted(jen.Id(enumNumber(b.Input)), "int64", unsigned)
+		case b.Input.GoType == "bool":
+			return converted(jen.Qual(dlPath, "Flag").Call(jen.Id(b.Input.GoName)), "uint64", unsigned)
+		default:
+			return converted(jen.Id(b.Input.GoName), b.Input.GoType, unsigned)
+		}
+	}
+	panic(fmt.Sprintf("no value of kind %s goes to a function", b.Kind))
+}
+
+// stateName is the field that keeps what opening keeps under a name.
+func stateName(name string) string { return ir.GoLocal(name) }
+
+// read renders an output as it lies in Scratch.
+func (o output) read() *jen.Statement {
+	if o.typ.Size == 8 {
+		return jen.Id("frame").Dot("Get64").Call(number(o.offset))
+	}
+	return jen.Int32().Call(jen.Id("frame").Dot("Get32").Call(number(o.offset)))
+}
+
+// value renders an output as the contract has it.
+func (o output) value() *jen.Statement {
+	v := o.bound.Output
+	switch {
+	case v.Type == "text":
+		return jen.Qual(dlPath, "TextIn").Call(jen.Id(o.path + "Buffer"))
+	case v.Enum != nil:
+		return jen.Id(valueName(v.Enum)).Call(jen.Int64().Call(o.read()))
+	case v.GoType == "bool":
+		return o.read().Op("!=").Lit(0)
+	case v.GoType == "int":
+		return jen.Int().Call(o.read())
+	default:
+		return o.read()
+	}
+}
+
+// invoke renders the call: d.<function>.Call(&frame), with what the function returns.
+func (c *call) invoke() *jen.Statement {
+	function := jen.Id("d").Dot(c.function.Name)
+	if c.memory != nil {
+		return function.Dot("CallWith").Call(jen.Op("&").Id("frame"), number(c.memory.arg), c.memory.bytes)
+	}
+	return function.Dot("Call").Call(jen.Op("&").Id("frame"))
+}
+
+// answered renders
+//
+//	if result := int32(d.<function>.Call(&frame)); result != <ok> {
+//		return <failed>
+//	}
+func (c *call) answered(ok int64, accepted []*ir.Code, failed ...jen.Code) *jen.Statement {
+	condition := jen.Id("result").Op("!=").Add(number(ok))
+	for _, code := range accepted {
+		condition.Op("&&").Id("result").Op("!=").Add(number(code.Value))
+	}
+	return jen.If(jen.Id("result").Op(":=").Int32().Call(c.invoke()), condition).Block(jen.Return(failed...))
+}
