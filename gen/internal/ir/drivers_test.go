@@ -18,8 +18,10 @@ import (
 // root is the project's.
 const root = "../../.."
 
-// driverNames are the drivers that the language must be able to describe.
-var driverNames = []string{"cann", "cuda", "hip", "levelzero"}
+// driverNames are the drivers that the language must be able to describe, and where they are.
+var driverNames = map[string]string{
+	"cann": "gen/testdata/drivers", "levelzero": "gen/testdata/drivers", "cuda": "spec/backends", "hip": "spec/backends",
+}
 
 // drivers returns the real specs, with the descriptions of drivers in C beside the backends.
 func drivers(tb testing.TB) fstest.MapFS {
@@ -28,8 +30,8 @@ func drivers(tb testing.TB) fstest.MapFS {
 	for _, name := range []string{"spec/abi.yaml", "spec/vmm.yaml", "spec/backends/stub.yaml"} {
 		files[name] = readFile(tb, filepath.Join(root, name))
 	}
-	for _, name := range driverNames {
-		files["spec/backends/"+name+".yaml"] = readFile(tb, filepath.Join(testdata, "drivers", name+".yaml"))
+	for name, folder := range driverNames {
+		files["spec/backends/"+name+".yaml"] = readFile(tb, filepath.Join(root, folder, name+".yaml"))
 	}
 	return files
 }

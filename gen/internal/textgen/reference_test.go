@@ -193,7 +193,7 @@ They are the fields of |toy.Options| in Go. In C they are a text of name=value p
 
 ## Operations
 
-Which function of the driver does which operation of the [contract](mem.md), and what each of its parameters is: an input of the operation, an output (|out.|) or a constant.
+Which function of the driver does which operation of the [contract](mem.md), and what each of its parameters is: an input of the operation, an output (|out.|), a constant, or what opening the device kept (|state.|).
 
 | Operation | Function |
 |---|---|
