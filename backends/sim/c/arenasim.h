@@ -1,0 +1,60 @@
+/* How a test controls a driver simulator. The functions are exported by every simulator beside the vendor's. All
+ * may be called from any thread. Operations, classes and enums are numbered as in the driver contract,
+ * from 0 in the order of spec/vmm.yaml.
+ *
+ * The environment variable ARENASIM has "name=value,..." pairs for arenasim_set that hold from the start. One that
+ * is unknown is told on standard error, and the driver then cannot be initialised. */
+#ifndef ARENASIM_H
+#define ARENASIM_H
+
+#include <stdint.h>
+
+/* Forgets everything: objects, faults, logs, streams and settings but those of the environment. Nothing may use
+ * the driver meanwhile. */
+uint64_t arenasim_reset(void);
+
+/* Sets one of these, and is 1, or 0 for a name that there is not:
+ *   devices            how many there are, 2
+ *   capacity           bytes of memory of each device, 16 GiB
+ *   granule            the recommended granularity in bytes, 2 MiB
+ *   min_granule        the minimum, 2 MiB
+ *   version            what the driver says, as major * 1000000 + minor * 1000 + patch
+ *   lacks              an attribute that is 0, by its number; all others are 1
+ *   refuses            a handle type that cannot be created although its attribute is 1, by its number
+ *   refuses_rdma       1: memory for rdma cannot be created although its attribute is 1
+ *   latency            nanoseconds that each call takes, 0
+ *   instant            1: create, map, grant, unmap and release answer at once and do nothing
+ *   mapping_limit      how many mappings can be granted, 0 for any number
+ *   fd_per_handle      1: each handle takes a file descriptor
+ *   grant_fails_on_tail  1: a grant fails that begins behind another mapping of its reservation
+ *   map_does_nothing   1: a map answers success and maps nothing
+ *   reserve_gives_null 1: a reserve answers success and gives 0
+ *   unmap_keeps_memory 1: memory comes back when the reservation goes
+ *   retain_takes_no_reference 1: a handle that is retained is released once less */
+uint64_t arenasim_set(const char *name, uint64_t value);
+
+/* Makes the nth call from now on of an operation fail with the driver's code for a class; nth 0 is every call. */
+uint64_t arenasim_fail(uint64_t operation, uint64_t nth, uint64_t class_);
+/* Forgets the faults that were not met. */
+uint64_t arenasim_fail_not(void);
+
+/* How many objects there are: 0 reservations, 1 handles, 2 mappings, 3 retained contexts. */
+uint64_t arenasim_objects(uint64_t kind);
+/* How often memory was unmapped while work that uses it was pending. */
+uint64_t arenasim_violations(void);
+/* How often an operation was called since this was last asked. */
+uint64_t arenasim_calls(uint64_t operation);
+/* How often an operation failed because it was told to. */
+uint64_t arenasim_failed(uint64_t operation);
+
+/* Makes a stream, puts work on it that uses a range, lets it be captured (on) or not, or ends it. */
+uint64_t arenasim_stream(void);
+uint64_t arenasim_busy(uint64_t stream, uint64_t address, uint64_t size);
+uint64_t arenasim_capturing(uint64_t stream, uint64_t on);
+uint64_t arenasim_gone(uint64_t stream);
+
+/* The calling thread's own state: its current context, or 0, and its capture mode. */
+uint64_t arenasim_context(void);
+uint64_t arenasim_capture_mode(void);
+
+#endif

@@ -1,0 +1,377 @@
+package textgen
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"text/template"
+
+	"github.com/arenagen/arenagen/gen/internal/emit"
+	"github.com/arenagen/arenagen/gen/internal/ir"
+)
+
+// simFiles render the driver simulators: the contract's numbers for their core, and the entry points of each
+// vendor's library.
+func simFiles(m *ir.Model) []emit.File {
+	var simulated []*ir.Backend
+	for _, b := range m.Backends {
+		if b.Library != nil {
+			simulated = append(simulated, b)
+		}
+	}
+	if len(simulated) == 0 {
+		return nil
+	}
+	files := []emit.File{textFile("backends/sim/c/zz_generated_contract.h", "sim_contract.tmpl", simFunctions, m.Contract, specContract)}
+	for _, b := range simulated {
+		page := simPage{Contract: m.Contract, Backend: b}
+		files = append(files, textFile("backends/sim/c/zz_generated_"+b.Name+".c", "sim_driver.tmpl", simFunctions, page, specContract, b.File))
+	}
+	return files
+}
+
+var simFunctions = template.FuncMap{"upper": strings.ToUpper}
+
+// A simPage is what the entry points of a simulator are rendered from.
+type simPage struct {
+	Contract *ir.Contract
+	Backend  *ir.Backend
+}
+
+// A simEntry is one exported function: what it does, or the several things that it does.
+type simEntry struct {
+	Symbol string
+	Name   string
+	Params string // as C declares them
+	Names  string // what they are called, for passing them on
+	Text   *ir.Binding
+	Calls  []simCall
+}
+
+// A simCall is one thing that an entry does.
+type simCall struct {
+	Op     string   // SIM_OP_CREATE
+	Suffix string   // _create, where the entry does several things
+	When   string   // in C: that it is this one
+	Refuse []string // in C: what is refused
+	Before []string // statements that fill the arguments
+	After  []string // statements that store what came of it
+	Answer string   // in C: what it answers without asking the core, or ""
+}
+
+// Entries are the exported functions, by name.
+func (p simPage) Entries() []simEntry {
+	all := slices.Concat(p.Backend.Library.Helpers, p.Backend.Functions)
+	slices.SortStableFunc(all, func(a, b *ir.Binding) int { return strings.Compare(a.Name, b.Name) })
+	var entries []simEntry
+	for i := 0; i < len(all); {
+		end := i + 1
+		for end < len(all) && all[end].Name == all[i].Name {
+			end++
+		}
+		entries = append(entries, p.entry(all[i:end]))
+		i = end
+	}
+	return entries
+}
+
+// entry renders the bindings of one function. An operation comes before a helper of the same name.
+func (p simPage) entry(bindings []*ir.Binding) simEntry {
+	first := bindings[0]
+	e := simEntry{Symbol: first.C.Symbol, Name: first.Name}
+	var params, names []string
+	for _, param := range first.Params {
+		params = append(params, simType(param)+param.Name)
+		names = append(names, param.Name)
+	}
+	e.Params, e.Names = cmp.Or(strings.Join(params, ", "), "void"), strings.Join(names, ", ")
+	if first.C.Text {
+		e.Text = first
+		return e
+	}
+	operations := slices.DeleteFunc(slices.Clone(bindings), func(b *ir.Binding) bool { return b.Does == nil })
+	if len(operations) == 0 {
+		operations = bindings[:1]
+	}
+	for _, b := range operations {
+		c := p.call(b)
+		if len(operations) > 1 {
+			c.Suffix = "_" + b.Does.Name
+			c.When = strings.Join(constants(b), " && ")
+		}
+		e.Calls = append(e.Calls, c)
+	}
+	return e
+}
+
+// constants are the conditions that the constant parameters of a function hold.
+func constants(b *ir.Binding) []string {
+	var conditions []string
+	for _, param := range b.Params {
+		if param.Kind == ir.BoundConst {
+			conditions = append(conditions, fmt.Sprintf("%s == %d", simNumber(param), *param.Const))
+		}
+	}
+	return conditions
+}
+
+// simType declares a parameter: its size and whether it is a pointer is all that counts.
+func simType(p *ir.BoundParam) string {
+	pointer := strings.Contains(p.C, "*")
+	switch {
+	case p.Kind == ir.BoundText:
+		return "const char **"
+	case pointer || p.Type.Kind == ir.CPointer:
+		if strings.HasPrefix(p.C, "const ") {
+			return "const void *"
+		}
+		return "void *"
+	case p.Type.Kind == ir.CUint:
+		return fmt.Sprintf("uint%d_t ", 8*p.Type.Size)
+	default:
+		return fmt.Sprintf("int%d_t ", 8*p.Type.Size)
+	}
+}
+
+// simNumber is a parameter as a number.
+func simNumber(p *ir.BoundParam) string {
+	if strings.Contains(simType(p), "*") {
+		return "(uintptr_t)" + p.Name
+	}
+	return p.Name
+}
+
+// call renders what a function does.
+func (p simPage) call(b *ir.Binding) simCall {
+	c := simCall{Op: "SIM_OP_" + strings.ToUpper(opName(b))}
+	if b.Does == nil && b.Plays != nil {
+		switch b.Plays.Name {
+		case "last_error":
+			c.Answer = "sim_last_error()"
+			return c
+		case "driver_version":
+			c.Before = append(c.Before, "a.version = sim_version();")
+		}
+	}
+	in, out := 0, 0
+	for _, param := range b.Params {
+		switch {
+		case b.Does != nil:
+			p.operationParam(&c, b, param)
+		case b.Plays != nil:
+			p.helperParam(&c, b, param, &in, &out)
+		}
+	}
+	return c
+}
+
+func opName(b *ir.Binding) string {
+	switch {
+	case b.Does != nil:
+		return b.Does.Name
+	case b.Plays != nil:
+		return b.Plays.Name
+	default:
+		return "open"
+	}
+}
+
+// helperParam renders a parameter of a helper: inputs and outputs are known by their position.
+func (p simPage) helperParam(c *simCall, b *ir.Binding, param *ir.BoundParam, in, out *int) {
+	switch param.Kind {
+	case ir.BoundConst:
+		c.Refuse = append(c.Refuse, fmt.Sprintf("%s != %d", simNumber(param), *param.Const))
+	case ir.BoundIn, ir.BoundState, ir.BoundCode:
+		name := b.Plays.Inputs[*in]
+		*in++
+		c.Before = append(c.Before, fmt.Sprintf("a.%s = %s;", name, simNumber(param)))
+		if name == "attribute" {
+			c.Before = append(c.Before, "a.which = attribute_of(a.attribute);")
+		}
+	case ir.BoundText:
+		c.Refuse = append(c.Refuse, "!"+param.Name)
+		c.After = append(c.After, fmt.Sprintf("*%s = name_of((int32_t)a.result);", param.Name))
+	default:
+		name := b.Plays.Outputs[*out]
+		*out++
+		c.output(param, fmt.Sprintf("(uint64_t)a.%s", name))
+	}
+}
+
+// output stores an output, unless it is not wanted.
+func (c *simCall) output(param *ir.BoundParam, value string) {
+	store := fmt.Sprintf("sim_store(%s, 0, %d, %s);", param.Name, param.Type.Size, value)
+	if param.Kind == ir.BoundDiscard {
+		store = fmt.Sprintf("if (%s) %s", param.Name, store)
+	} else {
+		c.Refuse = append(c.Refuse, "!"+param.Name)
+	}
+	c.After = append(c.After, store)
+}
+
+// operationParam renders a parameter of an operation.
+func (p simPage) operationParam(c *simCall, b *ir.Binding, param *ir.BoundParam) {
+	v := param.Input
+	switch {
+	case param.Kind == ir.BoundConst:
+		c.Refuse = append(c.Refuse, fmt.Sprintf("%s != %d", simNumber(param), *param.Const))
+	case param.Kind == ir.BoundCount:
+		c.Refuse = append(c.Refuse, param.Name+" != 1")
+	case param.Kind == ir.BoundLength:
+		p.lengthParam(c, b, param)
+	case param.Kind == ir.BoundStruct:
+		c.Refuse = append(c.Refuse, "!"+param.Name)
+		p.structParam(c, param)
+	case param.Kind == ir.BoundState:
+		c.Before = append(c.Before, fmt.Sprintf("a.%s = %s;", param.Of, simNumber(param)))
+	case param.Kind == ir.BoundInOut:
+		c.Before = append(c.Before, fmt.Sprintf("a.%s = %s;", v.Name, enumOf(v, fmt.Sprintf("sim_load(%s, 0, %d)", param.Name, param.Type.Size))))
+		c.output(param, numberOf(param.Output))
+	case v != nil && v.Type == "memory":
+		c.Refuse = append(c.Refuse, "!"+param.Name)
+		c.Before = append(c.Before, fmt.Sprintf("a.memory = (void *)%s;", param.Name))
+	case v != nil && param.Count > 0:
+		c.Refuse = append(c.Refuse, "!"+param.Name)
+		c.Before = append(c.Before, fmt.Sprintf("memcpy(a.%s, %s, %d);", v.Name, param.Name, param.Count))
+	case v != nil:
+		c.Before = append(c.Before, fmt.Sprintf("a.%s = %s;", v.Name, enumOf(v, simNumber(param))))
+	case param.Output != nil && param.Output.Type == "text":
+		c.Refuse = append(c.Refuse, "!"+param.Name)
+	case param.Output != nil && param.Count > 0:
+		c.Refuse = append(c.Refuse, "!"+param.Name)
+		c.After = append(c.After, fmt.Sprintf("memcpy(%s, a.%s, %d);", param.Name, param.Output.Name, param.Count))
+	case param.Output != nil:
+		c.output(param, numberOf(param.Output))
+	}
+}
+
+// lengthParam renders how long host memory is, or the room for a text.
+func (p simPage) lengthParam(c *simCall, b *ir.Binding, param *ir.BoundParam) {
+	i := slices.IndexFunc(b.Params, func(o *ir.BoundParam) bool { return o.Name == param.Of })
+	if of := b.Params[i]; of.Output != nil {
+		c.After = append(c.After, fmt.Sprintf("sim_store_text(%s, (size_t)%s, sim_device_name);", of.Name, param.Name))
+		return
+	}
+	c.Before = append(c.Before, fmt.Sprintf("a.memory_length = %s;", simNumber(param)))
+}
+
+// enumOf is an input as the core has it: an enum as its position.
+func enumOf(v *ir.Value, code string) string {
+	switch {
+	case v.Enum != nil:
+		return v.Enum.Name + "_of(" + code + ")"
+	case strings.Contains(code, "uintptr_t") && v.GoType == "int":
+		return "(int64_t)" + code
+	default:
+		return code
+	}
+}
+
+// numberOf is an output as the driver has it.
+func numberOf(v *ir.Value) string {
+	if v.Enum != nil {
+		return fmt.Sprintf("(uint64_t)number_of_%s(a.%s)", v.Enum.Name, v.Name)
+	}
+	return "(uint64_t)a." + v.Name
+}
+
+// structParam renders the fields of a struct, for each of its layouts that differs.
+func (p simPage) structParam(c *simCall, param *ir.BoundParam) {
+	layouts := param.Fill.Layouts
+	for i, layout := range layouts {
+		var statements []string
+		for _, f := range layout.Fields {
+			load := fmt.Sprintf("sim_load(%s, %d, %d)", param.Name, f.Offset, f.Width)
+			switch {
+			case f.Kind == ir.BoundConst:
+				statements = append(statements, fmt.Sprintf("wrong |= %s != %d;", load, *f.Const))
+			case f.Kind == ir.BoundState:
+				statements = append(statements, fmt.Sprintf("a.%s = %s;", f.Of, load))
+			case f.Input != nil:
+				statements = append(statements, fmt.Sprintf("a.%s = %s;", f.Input.Name, enumOf(f.Input, load)))
+			}
+		}
+		switch {
+		case len(layouts) == 1:
+			c.Before = append(c.Before, statements...)
+			return
+		case i < len(layouts)-1:
+			next := layouts[i+1].Versions.From
+			lead := "} else if"
+			if i == 0 {
+				lead = "if"
+			}
+			c.Before = append(c.Before, fmt.Sprintf("%s (sim_before(%d, %d, %d)) {", lead, next.Major, next.Minor, next.Patch))
+		default:
+			c.Before = append(c.Before, "} else {")
+		}
+		for _, s := range statements {
+			c.Before = append(c.Before, "  "+s)
+		}
+	}
+	c.Before = append(c.Before, "}")
+}
+
+// Codes are the driver's codes by class, in the order of the contract: the first of each class.
+func (p simPage) Codes() []int64 {
+	first := func(class string) (int64, bool) {
+		for _, c := range p.Backend.Result.Codes {
+			if c.Class.Name == class {
+				return c.Value, true
+			}
+		}
+		return 0, false
+	}
+	var codes []int64
+	for _, class := range p.Contract.Classes {
+		code, ok := first(class.Name)
+		if !ok {
+			if code, ok = first("not_supported"); !ok {
+				code = p.Backend.Result.Codes[0].Value
+			}
+		}
+		codes = append(codes, code)
+	}
+	return codes
+}
+
+// Enums are the driver's numbers.
+func (p simPage) Enums() []*ir.EnumMap { return p.Backend.Enums }
+
+// Version is the newest version that the backend's file speaks of, as the driver tells it.
+func (p simPage) Version() int64 {
+	v := p.Backend.Library.Version
+	if v == nil {
+		return 0
+	}
+	newest := v.Oldest
+	take := func(one *ir.Version) {
+		if one != nil && one.Compare(newest) > 0 {
+			newest = *one
+		}
+	}
+	for _, t := range p.Backend.Library.Types {
+		for _, layout := range t.Layouts {
+			take(layout.Versions.From)
+		}
+		for _, value := range t.Values {
+			take(value.Since)
+		}
+	}
+	for _, f := range p.Backend.Functions {
+		take(f.C.Since)
+		take(f.C.From)
+	}
+	for _, q := range p.Backend.Library.Quirks {
+		take(q.Versions.From)
+	}
+	return newest.Major*v.Major + newest.Minor*v.Minor + newest.Patch*v.Patch
+}
+
+// NeedsContext tells whether a thread has nothing current until a context is made so.
+func (p simPage) NeedsContext() bool {
+	return slices.ContainsFunc(p.Backend.Library.Helpers, func(b *ir.Binding) bool {
+		return b.Plays != nil && b.Plays.Name == "context_push"
+	})
+}
