@@ -47,6 +47,21 @@ out/include/arenagen.h: include/arenagen.h
 out/lib/pkgconfig/arenagen_%.pc: backends/$$*/libarenagen_$$*/arenagen_$$*.pc
 	@install -D -m 644 $< $@
 
+# Simulators of vendors' drivers, under the names by which the libraries look for those.
+SIMULATED := $(patsubst backends/sim/c/zz_generated_%.c,%,$(wildcard backends/sim/c/zz_generated_*.c))
+SIM_SOURCES := $(wildcard backends/sim/c/*)
+
+.PHONY: simulators
+simulators: $(SIMULATED:%=out/sim/.%)
+
+# The name is the first that the backend's file lists.
+out/sim/.%: $(SIM_SOURCES) spec/backends/%.yaml | tools
+	@mkdir -p out/sim
+	@name=$$(sed -n 's/^ *linux: \[\([^],]*\).*/\1/p' spec/backends/$*.yaml); \
+	$(CC) -std=gnu11 -O2 -Wall -Wextra -Werror -fPIC -shared -pthread -Wl,-soname,$$name -o out/sim/$$name \
+	  backends/sim/c/core.c backends/sim/c/zz_generated_$*.c
+	@touch $@
+
 # tools says exactly what is missing, before anything else fails for want of it.
 .PHONY: tools
 tools:

@@ -451,6 +451,8 @@ static enum sim_class attribute(struct sim_args *a) {
 
 static enum sim_class helper(enum sim_op op, struct sim_args *a) {
   switch (op) {
+  case SIM_OP_DRIVER_VERSION:
+    return SIM_CLASS_NONE;
   case SIM_OP_INITIALIZE:
     if (!settings.devices) return SIM_CLASS_NO_DEVICE;
     if (broken) return SIM_CLASS_UNAVAILABLE;
@@ -582,7 +584,7 @@ enum sim_class sim_do(enum sim_op op, struct sim_args *args) {
   if (settings.instant && is_instant(op)) return instant(op, args);
   pthread_mutex_lock(&lock);
   enum sim_class class;
-  if (!atomic_load(&initialised) && op != SIM_OP_INITIALIZE) {
+  if (!atomic_load(&initialised) && op != SIM_OP_INITIALIZE && op != SIM_OP_DRIVER_VERSION) {
     class = settings.devices ? SIM_CLASS_UNAVAILABLE : SIM_CLASS_NO_DEVICE;
   } else if (needs_current(op) && current() < 0) {
     class = SIM_CLASS_NO_CONTEXT;
