@@ -24,27 +24,38 @@ ABI_MAJOR := $(shell sed -n 's/^abi arenagen \([0-9]*\)\..*/\1/p' include/arenag
 # What a library is built from.
 GO_SOURCES := go.mod go.sum $(shell find arena backends -type f \( -name '*.go' -o -name '*.c' -o -name '*.h' -o -name '*.map' -o -name '*.pc' \) ! -name '*_test.go')
 
-LIBRARIES := $(BACKENDS:%=out/lib/libarenagen_%.so)
+# One library for each backend, and one with all of them.
+LIBRARIES := $(BACKENDS:%=out/lib/libarenagen_%.so) out/lib/libarenagen.so
 WARNINGS := -std=c99 -Wall -Wextra -Werror -pedantic
 
 .PHONY: all
-all: $(LIBRARIES) out/include/arenagen.h $(BACKENDS:%=out/lib/pkgconfig/arenagen_%.pc)
+all: $(LIBRARIES) out/include/arenagen.h $(BACKENDS:%=out/lib/pkgconfig/arenagen_%.pc) out/lib/pkgconfig/arenagen.pc
 
 # The version script and the SONAME must come from here: cgo refuses them in a source file.
+define build_library
+@mkdir -p out/lib
+@rm -f $@
+CGO_ENABLED=1 $(GO) build -trimpath -buildvcs=false -buildmode=c-shared \
+  -ldflags="-s -w -extldflags '\"-Wl,--version-script=$(CURDIR)/$(1)/exports.map\" -Wl,-soname,$(@F).$(ABI_MAJOR)'" \
+  -o $@ ./$(1)
+@rm -f $(@:.so=.h)
+@ln -sf $(@F) $@.$(ABI_MAJOR)
+endef
+
 out/lib/libarenagen_%.so: $(GO_SOURCES) | tools
-	@mkdir -p out/lib
-	@rm -f $@
-	CGO_ENABLED=1 $(GO) build -trimpath -buildvcs=false -buildmode=c-shared \
-	  -ldflags="-s -w -extldflags '\"-Wl,--version-script=$(CURDIR)/backends/$*/libarenagen_$*/exports.map\" -Wl,-soname,libarenagen_$*.so.$(ABI_MAJOR)'" \
-	  -o $@ ./backends/$*/libarenagen_$*
-	@rm -f out/lib/libarenagen_$*.h
-	@ln -sf libarenagen_$*.so $@.$(ABI_MAJOR)
+	$(call build_library,backends/$*/libarenagen_$*)
+
+out/lib/libarenagen.so: $(GO_SOURCES) | tools
+	$(call build_library,backends/all/libarenagen)
 
 out/include/arenagen.h: include/arenagen.h
 	@install -D -m 644 $< $@
 
 .SECONDEXPANSION:
 out/lib/pkgconfig/arenagen_%.pc: backends/$$*/libarenagen_$$*/arenagen_$$*.pc
+	@install -D -m 644 $< $@
+
+out/lib/pkgconfig/arenagen.pc: backends/all/libarenagen/arenagen.pc
 	@install -D -m 644 $< $@
 
 # Simulators of vendors' drivers, under the names by which the libraries look for those.

@@ -382,6 +382,14 @@ func (a *Arena) noteLoss(err error) {
 	}
 }
 
+// Backend is the backend that the arena was made over.
+func (a *Arena) Backend() Backend {
+	if g, ok := a.backend.(guarded); ok {
+		return g.Backend
+	}
+	return a.backend
+}
+
 // Base is the first address of the reservation.
 func (a *Arena) Base() uint64 { return a.base }
 

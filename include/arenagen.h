@@ -22,7 +22,7 @@ extern "C" {
 
 /* The version of this interface. A library fits when its major is the same and its minor at least this. */
 #define ARENAGEN_ABI_MAJOR 1
-#define ARENAGEN_ABI_MINOR 0
+#define ARENAGEN_ABI_MINOR 1
 #define ARENAGEN_RELEASE "0.1.0"
 
 /*
@@ -76,6 +76,8 @@ enum {
   ARENAGEN_STATUS_SECOND_LIBRARY = 18,
   /* A fault in the library, which it survived. */
   ARENAGEN_STATUS_INTERNAL = 19,
+  /* The driver is older than what is needed. */
+  ARENAGEN_STATUS_DRIVER_TOO_OLD = 20,
 };
 
 /* Which of the driver's own granules an arena works in. */
@@ -85,6 +87,19 @@ enum {
   ARENAGEN_GRANULARITY_RECOMMENDED = 0,
   /* The smallest that the driver takes. */
   ARENAGEN_GRANULARITY_MINIMUM = 1,
+};
+
+/* What is waited for before memory is unmapped, since work that still uses it would fail. */
+typedef int32_t arenagen_drain;
+enum {
+  /* A free waits for the stream that malloc was told, a close for the device. */
+  ARENAGEN_DRAIN_USUAL = 0,
+  /* Nothing: the caller has waited. */
+  ARENAGEN_DRAIN_NONE = 1,
+  /* As usual. */
+  ARENAGEN_DRAIN_STREAM = 2,
+  /* A free and a close wait for the device. */
+  ARENAGEN_DRAIN_DEVICE = 3,
 };
 
 /*
@@ -151,6 +166,13 @@ typedef struct arenagen_arena_options {
    * none.
    */
   const char *backend_options;
+  /*
+   * The backend, where the library carries several; NULL and auto are the first that has a usable
+   * device.
+   */
+  const char *backend;
+  /* What is waited for before memory is unmapped. */
+  arenagen_drain drain;
 } arenagen_arena_options;
 
 /* The initialiser of arenagen_arena_options. */
@@ -161,7 +183,9 @@ typedef struct arenagen_arena_options {
     INT64_C(4398046511104), /* total */ \
     0, /* granule */ \
     ARENAGEN_GRANULARITY_RECOMMENDED, /* granularity */ \
-    NULL /* backend_options */ \
+    NULL, /* backend_options */ \
+    NULL, /* backend */ \
+    ARENAGEN_DRAIN_USUAL /* drain */ \
   }
 
 /*
@@ -212,7 +236,7 @@ typedef struct arenagen_allocation {
 
 /*
  * An arena's counters at one moment, in bytes or as counts. Set struct_size before the call.
- * created = released + live + quarantined + handed_over.
+ * created = released + live + quarantined + handed_over + deferred.
  */
 typedef struct arenagen_stats {
   /* Bytes of this struct, set by the caller. */
@@ -253,7 +277,30 @@ typedef struct arenagen_stats {
   uint64_t late_frees;
   /* Frees that the backend failed, in whole or in part. */
   uint64_t failed_releases;
+  /* Allocations that were freed and are released when their stream is no longer captured. */
+  uint64_t deferred;
 } arenagen_stats;
+
+/*
+ * What an arena's device is, and what memory it is asked for with. Set struct_size before the call.
+ * Texts are cut if they are longer.
+ */
+typedef struct arenagen_device_info {
+  /* Bytes of this struct, set by the caller. */
+  uint32_t struct_size;
+  /* The device's ordinal. */
+  int32_t device;
+  /* The backend. */
+  char backend[32];
+  /* The vendor's library that was loaded, or empty. */
+  char library[256];
+  /* The driver's version, or empty. */
+  char driver_version[32];
+  /* What the device is called, or empty. */
+  char name[128];
+  /* How memory can be exported, and why not better, as was found by trying. */
+  char properties[512];
+} arenagen_device_info;
 
 /* Counters of the whole library. Set struct_size before the call. */
 typedef struct arenagen_diagnostics {
@@ -442,6 +489,15 @@ arenagen_status arenagen_arena_is_closed(arenagen_arena arena, int32_t *closed);
  * Since 1.0.
  */
 arenagen_status arenagen_arena_stats(arenagen_arena arena, arenagen_stats *stats);
+
+/*
+ * Tells what the arena's device is. The first call for a device tries which kinds of memory it has.
+ * An arena over callbacks has no device; the answer is not_supported.
+ * arena: The arena.
+ * info: Where it goes, with struct_size set; not NULL.
+ * Since 1.1.
+ */
+arenagen_status arenagen_arena_device(arenagen_arena arena, arenagen_device_info *info);
 
 /*
  * Makes an arena the one that mx_malloc serves a device from, in place of the one before. The arena

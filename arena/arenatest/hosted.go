@@ -2,6 +2,7 @@ package arenatest
 
 import (
 	"bufio"
+	"context"
 	_ "embed"
 	"fmt"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 //go:embed host/host.c
@@ -45,12 +47,16 @@ func CompileHost(t *testing.T, include string) string {
 	return program
 }
 
+// hangs is how long a case may take: far longer than any does.
+const hangs = 3 * time.Minute
+
 // Has tells whether it meets a need.
 func (h *Hosted) Has(need string) bool { return need == "process" || slices.Contains(h.Needs, need) }
 
 // Start starts the program. It ends when the test does, and must then end well.
 func (h *Hosted) Start(t *testing.T) Session {
-	command := exec.CommandContext(t.Context(), h.Program, h.Library, h.Backend, h.Simulator)
+	ctx, cancel := context.WithTimeout(context.Background(), hangs)
+	command := exec.CommandContext(ctx, h.Program, h.Library, h.Backend, h.Simulator)
 	command.Env = append(os.Environ(), h.Env...)
 	var complaints strings.Builder
 	command.Stderr = &complaints
@@ -67,6 +73,7 @@ func (h *Hosted) Start(t *testing.T) Session {
 	}
 	s := &hosted{t: t, in: bufio.NewWriter(in), out: bufio.NewScanner(out)}
 	t.Cleanup(func() {
+		defer cancel()
 		if err := in.Close(); err != nil {
 			t.Error(err)
 		}

@@ -11,7 +11,7 @@ from typing import Any
 
 # The version of the interface. A library fits with the same major and at least this minor.
 ABI_MAJOR = 1
-ABI_MINOR = 0
+ABI_MINOR = 1
 
 # The release that these declarations come from.
 RELEASE = "0.1.0"
@@ -67,6 +67,8 @@ class Status(enum.IntEnum):
     SECOND_LIBRARY = 18
     # A fault in the library, which it survived.
     INTERNAL = 19
+    # The driver is older than what is needed.
+    DRIVER_TOO_OLD = 20
 
 
 class Granularity(enum.IntEnum):
@@ -76,6 +78,19 @@ class Granularity(enum.IntEnum):
     RECOMMENDED = 0
     # The smallest that the driver takes.
     MINIMUM = 1
+
+
+class Drain(enum.IntEnum):
+    """What is waited for before memory is unmapped, since work that still uses it would fail."""
+
+    # A free waits for the stream that malloc was told, a close for the device.
+    USUAL = 0
+    # Nothing: the caller has waited.
+    NONE = 1
+    # As usual.
+    STREAM = 2
+    # A free and a close wait for the device.
+    DEVICE = 3
 
 
 # Backs [address, address + size) with memory and stores a handle of the caller's choice, any
@@ -154,6 +169,11 @@ class ArenaOptions(ctypes.Structure):
         # name=value pairs, separated by commas, as the backend's reference page lists them; NULL
         # is none.
         ("backend_options", ctypes.c_char_p),
+        # The backend, where the library carries several; NULL and auto are the first that has a
+        # usable device.
+        ("backend", ctypes.c_char_p),
+        # What is waited for before memory is unmapped.
+        ("drain", ctypes.c_int32),
     ]
 
     def __init__(self, **fields: object) -> None:
@@ -212,7 +232,8 @@ class Allocation(ctypes.Structure):
 class Stats(ctypes.Structure):
     """An arena's counters at one moment, in bytes or as counts.
 
-    Set struct_size before the call. created = released + live + quarantined + handed_over.
+    Set struct_size before the call. created = released + live + quarantined + handed_over +
+    deferred.
     """
 
     _fields_ = [
@@ -254,6 +275,37 @@ class Stats(ctypes.Structure):
         ("late_frees", ctypes.c_uint64),
         # Frees that the backend failed, in whole or in part.
         ("failed_releases", ctypes.c_uint64),
+        # Allocations that were freed and are released when their stream is no longer captured.
+        ("deferred", ctypes.c_uint64),
+    ]
+
+    def __init__(self, **fields: object) -> None:
+        """Set struct_size, then the fields that are given."""
+        fields.setdefault("struct_size", ctypes.sizeof(self))
+        super().__init__(**fields)
+
+
+class DeviceInfo(ctypes.Structure):
+    """What an arena's device is, and what memory it is asked for with.
+
+    Set struct_size before the call. Texts are cut if they are longer.
+    """
+
+    _fields_ = [
+        # Bytes of this struct, set by the caller.
+        ("struct_size", ctypes.c_uint32),
+        # The device's ordinal.
+        ("device", ctypes.c_int32),
+        # The backend.
+        ("backend", ctypes.c_char * 32),
+        # The vendor's library that was loaded, or empty.
+        ("library", ctypes.c_char * 256),
+        # The driver's version, or empty.
+        ("driver_version", ctypes.c_char * 32),
+        # What the device is called, or empty.
+        ("name", ctypes.c_char * 128),
+        # How memory can be exported, and why not better, as was found by trying.
+        ("properties", ctypes.c_char * 512),
     ]
 
     def __init__(self, **fields: object) -> None:
@@ -412,6 +464,13 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
         ctypes.c_int32,
         Arena,  # arena
         ctypes.POINTER(Stats),  # stats
+    ),
+    # Tells what the arena's device is. The first call for a device tries which kinds of memory it
+    # has. An arena over callbacks has no device; the answer is not_supported.
+    "arenagen_arena_device": (
+        ctypes.c_int32,
+        Arena,  # arena
+        ctypes.POINTER(DeviceInfo),  # info
     ),
     # Makes an arena the one that mx_malloc serves a device from, in place of the one before. The
     # arena stays active until it is replaced, closed or released.

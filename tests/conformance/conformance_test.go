@@ -28,8 +28,8 @@ func TestMain(m *testing.M) {
 	var err error
 	if out, err = filepath.Abs(root + "/out"); err == nil {
 		var output []byte
-		if output, err = exec.Command("make", "-s", "-C", root, "simulators").CombinedOutput(); err != nil {
-			err = fmt.Errorf("make simulators: %w\n%s", err, output)
+		if output, err = exec.Command("make", "-s", "-C", root, "all", "simulators").CombinedOutput(); err != nil {
+			err = fmt.Errorf("make: %w\n%s", err, output)
 		}
 	}
 	if err != nil {
@@ -67,6 +67,40 @@ func TestSimulated(t *testing.T) {
 				Driver: controls,
 				Reset:  func(*testing.T) { controls.call("arenasim_reset") },
 			})
+		})
+	}
+}
+
+// A library is one that was built, with the backend of it that is used and the driver that this loads.
+type library struct{ file, backend, simulator, override string }
+
+func libraries() map[string]library {
+	all := map[string]library{
+		"stub":          {file: "libarenagen_stub.so"},
+		"stub in all":   {file: "libarenagen.so", backend: "stub"},
+		"all by itself": {file: "libarenagen.so", simulator: "libcuda.so.1", override: cuda.Override},
+	}
+	for _, s := range simulated {
+		all[s.name] = library{"libarenagen_" + s.name + ".so", "", s.library, s.override}
+		all[s.name+" in all"] = library{"libarenagen.so", s.name, s.library, s.override}
+	}
+	return all
+}
+
+// TestHosted runs the suite on the built libraries, from a C program.
+func TestHosted(t *testing.T) {
+	host := arenatest.CompileHost(t, filepath.Join(out, "include"))
+	for name, l := range libraries() {
+		t.Run(name, func(t *testing.T) {
+			subject := &arenatest.Hosted{
+				Program: host, Library: filepath.Join(out, "lib", l.file), Backend: l.backend, Needs: []string{"memory"},
+			}
+			if l.simulator != "" {
+				subject.Simulator = filepath.Join(out, "sim", l.simulator)
+				subject.Env = []string{l.override + "=" + subject.Simulator}
+				subject.Needs = append(subject.Needs, "faults", "streams")
+			}
+			arenatest.Run(t, subject)
 		})
 	}
 }

@@ -238,6 +238,20 @@ static void find_(const uint64_t *args, struct answer *a) {
   }
 }
 
+/* The simulator's controls answer one number each. Their names are the verbs'. */
+static void control(const char *name, const uint64_t *args, struct answer *a) {
+  typedef uint64_t (*function)(uint64_t, uint64_t, uint64_t);
+  char symbol[64];
+
+  snprintf(symbol, sizeof symbol, "arenasim_%s", name);
+  function f = (function)find(simulator, symbol);
+  if (strcmp(name, "objects")) {
+    give(a, f(args[0], args[1], args[2]));
+    return;
+  }
+  for (uint64_t kind = 0; kind < 3; kind++) give(a, f(kind, 0, 0));
+}
+
 static const struct verb verbs[] = {
     {"create", create},       {"malloc", malloc_},         {"free", free_},          {"close", close_},
     {"drain", drain},         {"release", release},        {"used", used},           {"mapped", mapped},
@@ -277,7 +291,9 @@ static void in_child(const char *name, const uint64_t *args, struct answer *a) {
 static void print(const struct answer *a) {
   printf("%s", a->fault ? a->fault : my_arenagen_status_name(a->status));
   for (int i = 0; i < a->count; i++) printf(" %" PRIu64, a->values[i]);
-  printf("\t%s\n", a->text);
+  putchar('\t');
+  for (const char *c = a->text; *c; c++) putchar(*c == '\n' ? ' ' : *c);
+  putchar('\n');
   fflush(stdout);
 }
 

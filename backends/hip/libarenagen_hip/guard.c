@@ -48,6 +48,7 @@ static const struct {
     [ARENAGEN_STATUS_FORKED] = {"forked", "The process was forked after the library was loaded; a child must use exec."},
     [ARENAGEN_STATUS_SECOND_LIBRARY] = {"second_library", "Another library of this project was loaded first; one process holds one."},
     [ARENAGEN_STATUS_INTERNAL] = {"internal", "A fault in the library, which it survived."},
+    [ARENAGEN_STATUS_DRIVER_TOO_OLD] = {"driver_too_old", "The driver is older than what is needed."},
 };
 
 enum { status_count = sizeof statuses / sizeof *statuses };
@@ -353,11 +354,19 @@ arenagen_status arenagen_arena_create(const arenagen_arena_options *options, are
   *arena = 0;
   if (misplaced(options, _Alignof(arenagen_arena_options)))
     return refuse_pointer(operation, "options", options, _Alignof(arenagen_arena_options));
-  if (options->struct_size != sizeof *options)
+  if (options->struct_size != sizeof *options && options->struct_size != 40)
     return refuse_size(operation, "options", sizeof *options, options->struct_size);
   if (!may_enter())
     return refuse_blocked(operation);
-  return goArenaCreate((arenagen_arena_options *)options, arena);
+
+  /* A caller of an earlier version has a part of it only. */
+  arenagen_arena_options whole = ARENAGEN_ARENA_OPTIONS_INIT;
+  size_t given = options->struct_size;
+
+  memcpy(&whole, options, given);
+  whole.struct_size = sizeof whole;
+  arenagen_status status = goArenaCreate(&whole, arena);
+  return status;
 }
 
 arenagen_status arenagen_arena_create_callbacks(const arenagen_callback_options *options, arenagen_arena *arena)
@@ -510,11 +519,35 @@ arenagen_status arenagen_arena_stats(arenagen_arena arena, arenagen_stats *stats
 
   if (misplaced(stats, _Alignof(arenagen_stats)))
     return refuse_pointer(operation, "stats", stats, _Alignof(arenagen_stats));
-  if (stats->struct_size != sizeof *stats)
+  if (stats->struct_size != sizeof *stats && stats->struct_size != 136)
     return refuse_size(operation, "stats", sizeof *stats, stats->struct_size);
   if (!may_enter())
     return refuse_blocked(operation);
-  return goArenaStats(arena, stats);
+
+  /* A caller of an earlier version has a part of it only. */
+  arenagen_stats whole = {0};
+  size_t given = stats->struct_size;
+
+  memcpy(&whole, stats, given);
+  whole.struct_size = sizeof whole;
+  arenagen_status status = goArenaStats(arena, &whole);
+
+  memcpy(stats, &whole, given);
+  stats->struct_size = (uint32_t)given;
+  return status;
+}
+
+arenagen_status arenagen_arena_device(arenagen_arena arena, arenagen_device_info *info)
+{
+  static const char operation[] = "arenagen_arena_device";
+
+  if (misplaced(info, _Alignof(arenagen_device_info)))
+    return refuse_pointer(operation, "info", info, _Alignof(arenagen_device_info));
+  if (info->struct_size != sizeof *info)
+    return refuse_size(operation, "info", sizeof *info, info->struct_size);
+  if (!may_enter())
+    return refuse_blocked(operation);
+  return goArenaDevice(arena, info);
 }
 
 arenagen_status arenagen_set_active(int32_t device, arenagen_arena arena)

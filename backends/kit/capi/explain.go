@@ -3,6 +3,7 @@ package capi
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"unsafe"
 
 	"github.com/arenagen/arenagen/arena"
@@ -54,6 +55,23 @@ func callbackResult(callback string, result int32, va, size uint64) error {
 	return &CallbackError{Callback: callback, Code: result, VA: va, Size: size}
 }
 
+// A NoBackendError says why none of a library's backends has a device that can be used. Of their reasons the one
+// that is furthest from "there is no such driver" counts: a driver that is too old, then no device.
+type NoBackendError struct {
+	Refusals []error
+}
+
+func (e *NoBackendError) Error() string {
+	reasons := make([]string, len(e.Refusals))
+	for i, err := range e.Refusals {
+		reasons[i] = err.Error()
+	}
+	return "no backend has a device that can be used: " + strings.Join(reasons, "; ")
+}
+
+// Unwrap are the reasons.
+func (e *NoBackendError) Unwrap() []error { return e.Refusals }
+
 func isBusy(err error) bool { return errors.Is(err, arena.ErrBusy) }
 
 func invalid(format string, args ...any) error {
@@ -79,8 +97,9 @@ var statuses = []struct {
 	{vmm.ClassOutOfMemory, StatusOutOfMemory},
 	{vmm.ClassNotSupported, StatusNotSupported},
 	{vmm.ClassNotPermitted, StatusNotPermitted},
-	{vmm.ClassUnavailable, StatusUnavailable},
+	{vmm.ClassTooOld, StatusDriverTooOld},
 	{vmm.ClassNoDevice, StatusNoDevice},
+	{vmm.ClassUnavailable, StatusUnavailable},
 }
 
 // Explain turns an error into what arenagen_last_error tells about it.
@@ -138,8 +157,8 @@ func fill(array []byte, text string) {
 // maxText bounds the texts that callers give.
 const maxText = 64 << 10
 
-// text reads a zero-terminated text of the caller's; nil is "".
-func text(name string, p *byte) (string, error) {
+// textAt reads a zero-terminated text of the caller's; nil is "".
+func textAt(name string, p *byte) (string, error) {
 	if p == nil {
 		return "", nil
 	}

@@ -1,25 +1,35 @@
 package capi
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"runtime"
 	"runtime/debug"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"unsafe"
 
 	"github.com/arenagen/arenagen/arena"
+	"github.com/arenagen/arenagen/arena/vmm"
 )
 
-// An Opener opens a device of a library's backend, with options as its reference page lists them.
-type Opener func(device int, options string) (arena.Backend, error)
+// A Backend is one that a library carries.
+type Backend struct {
+	Name string
+	// Auto tells whether it is among those that a caller gets who names none.
+	Auto bool
+	// Open opens a device, with options as the backend's reference page lists them.
+	Open func(device int, options string) (arena.Backend, error)
+}
 
 // A Library is what stands behind the exports of one shared library. Each export
 // has a method here, with the ABI's types; pointers are never nil, except a buffer's, sized structs are whole, and
 // what they point to is zero: the guard in front saw to that. Its methods are safe for concurrent use.
 type Library struct {
-	open      Opener
+	backends  []Backend
 	callbacks Callbacks
 	router    arena.Router
 	handles   handles
@@ -30,27 +40,29 @@ type Library struct {
 }
 
 type deviceKey struct {
+	backend string
 	device  int32
 	options string
 }
 
-// New returns the library of one backend, and makes the Go runtime below it independent of
+// New returns a library with some backends, and makes the Go runtime below it independent of
 // settings that the environment has for other Go programs.
-func New(open Opener, callbacks Callbacks) *Library {
+func New(backends []Backend, callbacks Callbacks) *Library {
 	debug.SetGCPercent(100)
 	debug.SetMemoryLimit(math.MaxInt64)
 	runtime.SetDefaultGOMAXPROCS()
-	return &Library{open: open, callbacks: callbacks, devices: make(map[deviceKey]arena.Backend)}
+	return &Library{backends: backends, callbacks: callbacks, devices: make(map[deviceKey]arena.Backend)}
 }
 
-// device opens a device once for each set of options.
-func (l *Library) device(key deviceKey) (arena.Backend, error) {
+// device opens a device of a backend once for each set of options.
+func (l *Library) device(b Backend, ordinal int32, options string) (arena.Backend, error) {
+	key := deviceKey{b.Name, ordinal, options}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if device, ok := l.devices[key]; ok {
 		return device, nil
 	}
-	device, err := l.open(int(key.device), key.options)
+	device, err := b.Open(int(ordinal), options)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +72,7 @@ func (l *Library) device(key deviceKey) (arena.Backend, error) {
 
 // ArenaCreate opens a device and reserves addresses on it.
 func (l *Library) ArenaCreate(options *ArenaOptions, handle *Arena) error {
-	text, err := text("backend_options", options.BackendOptions)
+	text, err := textAt("backend_options", options.BackendOptions)
 	if err != nil {
 		return err
 	}
@@ -70,7 +82,14 @@ func (l *Library) ArenaCreate(options *ArenaOptions, handle *Arena) error {
 		return invalid("granularity must be %d or %d, got %d",
 			GranularityRecommended, GranularityMinimum, options.Granularity)
 	}
-	device, err := l.device(deviceKey{options.Device, text})
+	name, err := textAt("backend", options.Backend)
+	if err != nil {
+		return err
+	}
+	if options.Drain < DrainUsual || options.Drain > DrainDevice {
+		return invalid("drain must be from %d to %d, got %d", DrainUsual, DrainDevice, options.Drain)
+	}
+	device, err := l.choose(name, options.Device, text)
 	if err != nil {
 		return err
 	}
@@ -79,7 +98,73 @@ func (l *Library) ArenaCreate(options *ArenaOptions, handle *Arena) error {
 		Granule: options.Granule,
 		Minimum: options.Granularity == GranularityMinimum,
 		Device:  int(options.Device),
+		Drain:   vmm.Drain(options.Drain),
 	}, handle)
+}
+
+// auto is what a caller names who leaves the backend to the library, as is no name at all.
+const auto = "auto"
+
+// choose opens a device of the backend with a name, or of the first that has one that can be used.
+func (l *Library) choose(name string, ordinal int32, options string) (arena.Backend, error) {
+	if name != "" && name != auto {
+		i := slices.IndexFunc(l.backends, func(b Backend) bool { return b.Name == name })
+		if i < 0 {
+			return nil, invalid("this library has no backend %q, expected %s", name, strings.Join(l.names(), ", "))
+		}
+		return l.device(l.backends[i], ordinal, options)
+	}
+	var refusals []error
+	for _, b := range l.backends {
+		if !b.Auto {
+			continue
+		}
+		device, err := l.device(b, ordinal, options)
+		if err == nil {
+			return device, nil
+		}
+		refusals = append(refusals, err)
+	}
+	if len(refusals) == 1 {
+		return nil, refusals[0]
+	}
+	return nil, &NoBackendError{Refusals: refusals}
+}
+
+func (l *Library) names() []string {
+	names := []string{auto}
+	for _, b := range l.backends {
+		names = append(names, b.Name)
+	}
+	return names
+}
+
+// ArenaDevice tells what an arena's device is.
+func (l *Library) ArenaDevice(handle Arena, info *DeviceInfo) error {
+	a, err := l.arena(handle)
+	if err != nil {
+		return err
+	}
+	device, ok := a.Backend().(*vmm.Device)
+	if !ok {
+		return fmt.Errorf("an arena over callbacks has no device: %w", vmm.ClassNotSupported)
+	}
+	probe, err := device.Probe()
+	if err != nil {
+		return err
+	}
+	about := device.Driver().About()
+	info.Device = int32(device.Ordinal())
+	fill(info.Backend[:], device.Driver().Backend())
+	fill(info.Library[:], about.Library)
+	fill(info.DriverVersion[:], about.Version)
+	fill(info.Properties[:], probe.String())
+	name, err := device.Driver().DeviceName()
+	if err != nil && !errors.Is(err, vmm.ClassNotSupported) {
+		return err
+	}
+	fill(info.Name[:], name)
+	return nil
 }
 
 // ArenaCreateCallbacks makes an arena over functions of the caller's.
@@ -263,6 +348,7 @@ func (l *Library) ArenaStats(handle Arena, stats *Stats) error {
 			UnknownFrees:   s.UnknownFrees,
 			LateFrees:      s.LateFrees,
 			FailedReleases: s.FailedReleases,
+			Deferred:       s.Deferred,
 		}
 	})
 }

@@ -51,6 +51,8 @@ const (
 	StatusSecondLibrary Status = 18
 	// A fault in the library, which it survived.
 	StatusInternal Status = 19
+	// The driver is older than what is needed.
+	StatusDriverTooOld Status = 20
 )
 
 // Granularity says which of the driver's own granules an arena works in.
@@ -62,6 +64,22 @@ const (
 	GranularityRecommended Granularity = 0
 	// The smallest that the driver takes.
 	GranularityMinimum Granularity = 1
+)
+
+// Drain says what is waited for before memory is unmapped, since work that still uses it would
+// fail.
+type Drain int32
+
+// The values of Drain.
+const (
+	// A free waits for the stream that malloc was told, a close for the device.
+	DrainUsual Drain = 0
+	// Nothing: the caller has waited.
+	DrainNone Drain = 1
+	// As usual.
+	DrainStream Drain = 2
+	// A free and a close wait for the device.
+	DrainDevice Drain = 3
 )
 
 // Error holds the last failure on the calling thread. Set struct_size before the call.
@@ -101,6 +119,12 @@ type ArenaOptions struct {
 	_           [4]byte
 	// name=value pairs, separated by commas, as the backend's reference page lists them; NULL is none.
 	BackendOptions *byte
+	// The backend, where the library carries several; NULL and auto are the first that has a usable
+	// device.
+	Backend *byte
+	// What is waited for before memory is unmapped.
+	Drain Drain
+	_     [4]byte
 }
 
 // CallbackOptions says how an arena over the caller's own functions is made. In C set it to
@@ -135,7 +159,7 @@ type Allocation struct {
 }
 
 // Stats holds an arena's counters at one moment, in bytes or as counts. Set struct_size before the
-// call. created = released + live + quarantined + handed_over.
+// call. created = released + live + quarantined + handed_over + deferred.
 type Stats struct {
 	// Bytes of this struct, set by the caller.
 	StructSize uint32
@@ -175,6 +199,27 @@ type Stats struct {
 	LateFrees uint64
 	// Frees that the backend failed, in whole or in part.
 	FailedReleases uint64
+	// Allocations that were freed and are released when their stream is no longer captured.
+	Deferred uint64
+}
+
+// DeviceInfo says what an arena's device is, and what memory it is asked for with. Set struct_size
+// before the call. Texts are cut if they are longer.
+type DeviceInfo struct {
+	// Bytes of this struct, set by the caller.
+	StructSize uint32
+	// The device's ordinal.
+	Device int32
+	// The backend.
+	Backend [32]byte
+	// The vendor's library that was loaded, or empty.
+	Library [256]byte
+	// The driver's version, or empty.
+	DriverVersion [32]byte
+	// What the device is called, or empty.
+	Name [128]byte
+	// How memory can be exported, and why not better, as was found by trying.
+	Properties [512]byte
 }
 
 // Diagnostics holds counters of the whole library. Set struct_size before the call.

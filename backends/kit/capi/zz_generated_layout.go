@@ -19,13 +19,15 @@ func _() {
 	_ = zero[unsafe.Offsetof(Error{}.Operation)-96]
 	_ = zero[unsafe.Offsetof(Error{}.Text)-160]
 
-	_ = zero[unsafe.Sizeof(ArenaOptions{})-40]
+	_ = zero[unsafe.Sizeof(ArenaOptions{})-56]
 	_ = zero[unsafe.Offsetof(ArenaOptions{}.StructSize)-0]
 	_ = zero[unsafe.Offsetof(ArenaOptions{}.Device)-4]
 	_ = zero[unsafe.Offsetof(ArenaOptions{}.Total)-8]
 	_ = zero[unsafe.Offsetof(ArenaOptions{}.Granule)-16]
 	_ = zero[unsafe.Offsetof(ArenaOptions{}.Granularity)-24]
 	_ = zero[unsafe.Offsetof(ArenaOptions{}.BackendOptions)-32]
+	_ = zero[unsafe.Offsetof(ArenaOptions{}.Backend)-40]
+	_ = zero[unsafe.Offsetof(ArenaOptions{}.Drain)-48]
 
 	_ = zero[unsafe.Sizeof(CallbackOptions{})-56]
 	_ = zero[unsafe.Offsetof(CallbackOptions{}.StructSize)-0]
@@ -42,7 +44,7 @@ func _() {
 	_ = zero[unsafe.Offsetof(Allocation{}.Size)-8]
 	_ = zero[unsafe.Offsetof(Allocation{}.Handle)-16]
 
-	_ = zero[unsafe.Sizeof(Stats{})-136]
+	_ = zero[unsafe.Sizeof(Stats{})-144]
 	_ = zero[unsafe.Offsetof(Stats{}.StructSize)-0]
 	_ = zero[unsafe.Offsetof(Stats{}.Device)-4]
 	_ = zero[unsafe.Offsetof(Stats{}.Closed)-8]
@@ -62,6 +64,16 @@ func _() {
 	_ = zero[unsafe.Offsetof(Stats{}.UnknownFrees)-112]
 	_ = zero[unsafe.Offsetof(Stats{}.LateFrees)-120]
 	_ = zero[unsafe.Offsetof(Stats{}.FailedReleases)-128]
+	_ = zero[unsafe.Offsetof(Stats{}.Deferred)-136]
+
+	_ = zero[unsafe.Sizeof(DeviceInfo{})-968]
+	_ = zero[unsafe.Offsetof(DeviceInfo{}.StructSize)-0]
+	_ = zero[unsafe.Offsetof(DeviceInfo{}.Device)-4]
+	_ = zero[unsafe.Offsetof(DeviceInfo{}.Backend)-8]
+	_ = zero[unsafe.Offsetof(DeviceInfo{}.Library)-40]
+	_ = zero[unsafe.Offsetof(DeviceInfo{}.DriverVersion)-296]
+	_ = zero[unsafe.Offsetof(DeviceInfo{}.Name)-328]
+	_ = zero[unsafe.Offsetof(DeviceInfo{}.Properties)-456]
 
 	_ = zero[unsafe.Sizeof(Diagnostics{})-40]
 	_ = zero[unsafe.Offsetof(Diagnostics{}.StructSize)-0]

@@ -8,10 +8,10 @@ static const int64_t codes[] = {
     304, /* unknown */
     2, /* out_of_memory */
     1, /* invalid_argument */
-    36, /* not_supported */
+    801, /* not_supported */
     102, /* not_permitted */
     3, /* unavailable */
-    36, /* too_old */
+    801, /* too_old */
     100, /* no_device */
     201, /* no_context */
     900, /* capturing */

@@ -15,7 +15,9 @@ import (
 // #include "guard.h"
 import "C"
 
-var library = capi.New(open, callbacks{})
+var library = capi.New([]capi.Backend{
+	{Name: "stub", Auto: true, Open: openStub},
+}, callbacks{})
 
 func main() {}
 
@@ -24,8 +26,8 @@ func main() {}
 //export goReady
 func goReady() {}
 
-// open opens a device with options as they come from C.
-func open(device int, text string) (arena.Backend, error) {
+// openStub opens a device with options as they come from C.
+func openStub(device int, text string) (arena.Backend, error) {
 	options, err := stub.ParseOptions(text)
 	if err != nil {
 		return nil, err
@@ -229,6 +231,18 @@ func goArenaStats(arenaArg C.arenagen_arena, stats *C.arenagen_stats) (status C.
 	return answer("arenagen_arena_stats", library.ArenaStats(
 		capi.Arena(arenaArg),
 		(*capi.Stats)(unsafe.Pointer(stats)),
+	))
+}
+
+// goArenaDevice answers arenagen_arena_device.
+//
+//export goArenaDevice
+func goArenaDevice(arenaArg C.arenagen_arena, info *C.arenagen_device_info) (status C.arenagen_status) {
+	capi.MakeRoom()
+	defer recovered("arenagen_arena_device", &status)
+	return answer("arenagen_arena_device", library.ArenaDevice(
+		capi.Arena(arenaArg),
+		(*capi.DeviceInfo)(unsafe.Pointer(info)),
 	))
 }
 

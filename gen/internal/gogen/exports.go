@@ -1,7 +1,6 @@
 package gogen
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/dave/jennifer/jen"
@@ -10,21 +9,25 @@ import (
 	"github.com/arenagen/arenagen/gen/internal/ir"
 )
 
-// exportsFile renders package main of a backend's shared library.
-func exportsFile(abi *ir.ABI, backend *ir.Backend) emit.File {
-	library := fmt.Sprintf("lib%s_%s", abi.Name, backend.Name)
-	f := newFile(backendPath(backend)+"/"+library, "main", backendPath(backend))
-	f.PackageComment("// Command " + library + " is the shared library of the " + backend.Name + " backend. It converts types")
+// exportsFile renders package main of a shared library.
+func exportsFile(abi *ir.ABI, l *ir.SharedLibrary) emit.File {
+	var packages []string
+	for _, b := range l.Backends {
+		packages = append(packages, backendPath(b))
+	}
+	f := newFile(modulePath+"/"+l.Folder, "main", packages...)
+	f.PackageComment("// Command lib" + l.Target + " is the shared library of " + carried(l) + ". It converts types")
 	f.PackageComment("// and nothing else: capi.Library does the work, and the guard stands in front.")
 	f.CgoPreamble(`#include "guard.h"`)
 	add(f,
-		exportsLibrary(),
+		exportsLibrary(l),
 		exportsMain(),
 		exportsReady(),
-		exportsOpen(backend),
-		exportsAnswer(abi),
-		exportsRecovered(abi),
 	)
+	for _, b := range l.Backends {
+		add(f, exportsOpen(b))
+	}
+	add(f, exportsAnswer(abi), exportsRecovered(abi))
 	add(f, exportsCallbacks(abi.Callbacks)...)
 	origins := []emit.Origin{}
 	for _, function := range abi.Functions {
@@ -33,16 +36,37 @@ func exportsFile(abi *ir.ABI, backend *ir.Backend) emit.File {
 			origins = append(origins, emit.Origin{Name: function.ExportName, Pos: function.Pos})
 		}
 	}
-	path := fmt.Sprintf("backends/%s/%s/zz_generated_exports.go", backend.Name, library)
-	return file(path, f, origins, specABI, backend.File)
+	return file(l.Folder+"/zz_generated_exports.go", f, origins, append([]string{specABI}, l.Sources...)...)
+}
+
+// carried says which backends a library carries.
+func carried(l *ir.SharedLibrary) string {
+	if len(l.Backends) == 1 {
+		return "the " + l.Name + " backend"
+	}
+	return "every backend"
 }
 
 // exportsLibrary renders
 //
-//	var library = capi.New(open, callbacks{})
-func exportsLibrary() jen.Code {
-	return jen.Var().Id("library").Op("=").Qual(capiPath, "New").Call(jen.Id("open"), jen.Id("callbacks").Values())
+//	var library = capi.New([]capi.Backend{
+//		{Name: "<backend>", Auto: <whether it drives devices>, Open: open<Backend>},
+//	}, callbacks{})
+func exportsLibrary(l *ir.SharedLibrary) jen.Code {
+	entries := make([]jen.Code, len(l.Backends))
+	for i, b := range l.Backends {
+		entries[i] = jen.Values(
+			keyed(jen.Id("Name"), jen.Lit(b.Name)),
+			keyed(jen.Id("Auto"), jen.Lit(b.Library != nil || len(l.Backends) == 1)),
+			keyed(jen.Id("Open"), jen.Id(openName(b))),
+		)
+	}
+	return jen.Var().Id("library").Op("=").Qual(capiPath, "New").Call(
+		jen.Index().Qual(capiPath, "Backend").Add(list(entries...)), jen.Id("callbacks").Values())
 }
+
+// openName is the function that opens a device of a backend.
+func openName(b *ir.Backend) string { return "open" + ir.GoExported(b.Name) }
 
 // exportsMain renders the main function that a shared library must have and never calls.
 func exportsMain() jen.Code { return jen.Func().Id("main").Params().Block() }
@@ -61,7 +85,7 @@ func exportsReady() jen.Code {
 
 // exportsOpen renders
 //
-//	func open(device int, text string) (arena.Backend, error) {
+//	func open<Backend>(device int, text string) (arena.Backend, error) {
 //		options, err := <backend>.ParseOptions(text)
 //		if err != nil {
 //			return nil, err
@@ -70,8 +94,8 @@ func exportsReady() jen.Code {
 //	}
 func exportsOpen(backend *ir.Backend) jen.Code {
 	return jen.Add(
-		doc("open opens a device with options as they come from C."),
-		jen.Func().Id("open").Params(jen.Id("device").Int(), jen.Id("text").String()).
+		doc(openName(backend)+" opens a device with options as they come from C."),
+		jen.Func().Id(openName(backend)).Params(jen.Id("device").Int(), jen.Id("text").String()).
 			Params(jen.Qual(arenaPath, "Backend"), jen.Error()).Block(
 			jen.List(jen.Id("options"), jen.Err()).Op(":=").Qual(backendPath(backend), "ParseOptions").Call(jen.Id("text")),
 			jen.If(jen.Err().Op("!=").Nil()).Block(jen.Return(jen.Nil(), jen.Err())),

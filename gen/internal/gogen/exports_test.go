@@ -121,12 +121,21 @@ func (callbacks) AllocateCallback(function, user uintptr, size uint64) (handle u
 
 func TestExportsFrame(t *testing.T) {
 	backend := &ir.Backend{Name: "stub"}
+	vendor := &ir.Backend{Name: "cuda", Library: &ir.Library{}}
 	tests := map[string]struct {
 		code jen.Code
 		want string
 	}{
-		"library": {exportsLibrary(), `var library = capi.New(open, callbacks{})`},
-		"main":    {exportsMain(), `func main() {}`},
+		"library": {exportsLibrary(&ir.SharedLibrary{Backends: []*ir.Backend{backend}}), `
+var library = capi.New([]capi.Backend{
+	{Name: "stub", Auto: true, Open: openStub},
+}, callbacks{})`},
+		"all": {exportsLibrary(&ir.SharedLibrary{Backends: []*ir.Backend{vendor, backend}}), `
+var library = capi.New([]capi.Backend{
+	{Name: "cuda", Auto: true, Open: openCuda},
+	{Name: "stub", Auto: false, Open: openStub},
+}, callbacks{})`},
+		"main": {exportsMain(), `func main() {}`},
 		"ready": {exportsReady(), `
 // goReady returns when the Go runtime is up. The guard calls it once, while the library loads.
 //
@@ -158,8 +167,8 @@ func recovered(operation string, status *C.x_status) {
 		t.Run(name, func(t *testing.T) { assertRenders(t, test.want, test.code) })
 	}
 	assertRendersIn(t, "example.com/lib", `
-// open opens a device with options as they come from C.
-func open(device int, text string) (arena.Backend, error) {
+// openStub opens a device with options as they come from C.
+func openStub(device int, text string) (arena.Backend, error) {
 	options, err := stub.ParseOptions(text)
 	if err != nil {
 		return nil, err

@@ -21,11 +21,13 @@ func Files(m *ir.Model) []emit.File {
 			driverFile(m.Contract, b),
 			optionsFile(b),
 			resultsFile(b),
-			exportsFile(m.ABI, b),
 		)
 		if b.Library != nil {
 			files = append(files, libraryFile(b))
 		}
+	}
+	for _, l := range m.Libraries() {
+		files = append(files, exportsFile(m.ABI, l))
 	}
 	return files
 }

@@ -103,6 +103,7 @@ func (r *abiResolver) declareTypes() {
 			r.bodies = append(r.bodies, func() {
 				r.resolveStruct(s, d.Fields.Items)
 				layOut(s)
+				r.checkOlder(s)
 				t.Size, t.Align = s.Size, s.Align
 			})
 		}

@@ -78,10 +78,11 @@ type Struct struct {
 	GoName      string   // ArenaOptions
 	Description string
 	Fields      []*Field
-	Size        int  // bytes
-	Align       int  // bytes
-	Sized       bool // the first field is struct_size
-	HasDefaults bool // ARENAGEN_<NAME>_INIT exists
+	Size        int   // bytes
+	Align       int   // bytes
+	Older       []int `json:",omitempty"` // what its size was in earlier versions of the interface
+	Sized       bool  // the first field is struct_size
+	HasDefaults bool  // ARENAGEN_<NAME>_INIT exists
 	InitName    string
 }
 
@@ -90,6 +91,7 @@ type Field struct {
 	Pos         diag.Pos `json:"-"`
 	Name        string   // struct_size
 	GoName      string   // StructSize
+	Since       string   `json:",omitempty"` // the version that brought it, where that is later than the struct's first
 	Type        *Type
 	Count       int // > 0: an array of so many
 	Offset      int

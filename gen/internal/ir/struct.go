@@ -36,11 +36,46 @@ func (r *abiResolver) resolveStruct(s *Struct, decls []specfile.Field) {
 				Count:       int(d.Count.Value),
 				Description: d.Description.Value,
 			}
+			if d.Since.Valid {
+				r.checkSince(d.Since)
+				f.Since = d.Since.Value.String()
+			}
+			r.checkGrowth(s, f, d)
 			r.setDefault(s, f, d)
 			s.Fields = append(s.Fields, f)
 		}
 	}
 	r.checkDefaults(s, decls)
+}
+
+// checkGrowth sees to it that a struct can grow, and grows at its end.
+func (r *abiResolver) checkGrowth(s *Struct, f *Field, d specfile.Field) {
+	if f.Since != "" && !s.Sized {
+		r.mistakes.Add(d.Since.Pos, "field %q came later, and struct %q does not start with %s, expected one that can grow", f.Name, s.Name, sizeField)
+	}
+	if len(s.Fields) == 0 {
+		return
+	}
+	last := s.Fields[len(s.Fields)-1]
+	if last.Since != "" && (f.Since == "" || d.Since.Value.Compare(sinceOf(last)) < 0) {
+		r.mistakes.AddRelated(f.Pos, last.Pos, "this field came later", "field %q stands behind one that came later, expected it before", f.Name)
+	}
+}
+
+// sinceOf is the version that brought a field which came later.
+func sinceOf(f *Field) specfile.VersionNumber {
+	var v specfile.VersionNumber
+	_, _ = fmt.Sscanf(f.Since, "%d.%d", &v.Major, &v.Minor)
+	return v
+}
+
+// checkOlder sees to it that no field that came later lies in the padding of an earlier version.
+func (r *abiResolver) checkOlder(s *Struct) {
+	for i, f := range s.Fields[min(1, len(s.Fields)):] {
+		if f.Since != s.Fields[i].Since && !slices.Contains(s.Older, f.Offset) {
+			r.mistakes.Add(f.Pos, "field %q lies in what was padding at the end of struct %q before, expected another field to fill that", f.Name, s.Name)
+		}
+	}
 }
 
 // checkSizeField refuses a struct_size that a caller of another version could not find.

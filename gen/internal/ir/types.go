@@ -67,7 +67,10 @@ func callbackType(c *Callback) *Type {
 func layOut(s *Struct) {
 	s.Align = 1
 	end := 0
-	for _, f := range s.Fields {
+	for i, f := range s.Fields {
+		if i > 0 && f.Since != s.Fields[i-1].Since {
+			s.Older = append(s.Older, roundUp(end, s.Align))
+		}
 		f.Size = f.Type.Size * max(f.Count, 1)
 		f.Offset = roundUp(end, f.Type.Align)
 		end = f.Offset + f.Size

@@ -147,6 +147,7 @@ type Field struct {
 	Place
 	Name        Text
 	Type        Text
+	Since       Scalar[VersionNumber]
 	Count       Integer
 	Default     Literal
 	Description Text

@@ -80,6 +80,7 @@ var freedoms = []freedom{
 	{"the fields of a struct and their order", "drop|swap", `abi/structs/\w+/fields/\w+`, `/ABI`},
 	{"the name of a field", "rename|swap values", `abi/structs/\w+/fields/\w+/name`, `/ABI/Structs/\w+/Fields`},
 	{"the length of an array", "rename", `abi/structs/\w+/fields/\w+/count`, `/ABI`},
+	{"which version brought a field", "drop|rename", `abi/structs/\w+/fields/\w+/since`, `/ABI/Structs/\w+`},
 	{"a default", "rename|kind", `abi/structs/\w+/fields/\w+/default`, `/ABI/Structs/\w+/Fields/\w+`},
 
 	// The contract: what the arena needs is checked when it is compiled.

@@ -20,23 +20,18 @@ func cFiles(m *ir.Model) []emit.File {
 		header,
 		cFile(m, "include/"+m.ABI.Name+".abi", "listing.tmpl", m.ABI, specABI),
 	}
-	for _, backend := range m.Backends {
-		folder := libraryFolder(m, backend)
-		guard := guardOf(m.ABI, backend)
+	for _, library := range m.Libraries() {
+		folder := library.Folder
+		guard := guardOf(m.ABI, library)
 		files = append(files,
 			// cgo tracks headers in a package's own folder only, so each has a copy.
 			emit.File{Path: path.Join(folder, path.Base(header.Path)), Content: header.Content, Sources: header.Sources, Origins: header.Origins},
 			cFile(m, path.Join(folder, "guard.h"), "guard.h.tmpl", guard, specABI),
-			cFile(m, path.Join(folder, "guard.c"), "guard.c.tmpl", guard, specABI, backend.File),
+			cFile(m, path.Join(folder, "guard.c"), "guard.c.tmpl", guard, append([]string{specABI}, library.Sources...)...),
 			cFile(m, path.Join(folder, "exports.map"), "exports.map.tmpl", m.ABI, specABI),
 		)
 	}
 	return files
-}
-
-// libraryFolder is the folder of the package main that a backend's library is built from.
-func libraryFolder(m *ir.Model, backend *ir.Backend) string {
-	return fmt.Sprintf("backends/%s/lib%s_%s", backend.Name, m.ABI.Name, backend.Name)
 }
 
 func cFile(m *ir.Model, place, name string, data any, sources ...string) emit.File {
@@ -74,14 +69,14 @@ func abiOrigins(abi *ir.ABI) (origins []emit.Origin) {
 // A guard is what guard.h and guard.c are rendered from.
 type guard struct {
 	ABI         *ir.ABI
-	Backend     *ir.Backend
+	Library     *ir.SharedLibrary
 	GoFunctions []*ir.Function
 
 	// The statuses that the guard itself answers.
 	OK, InvalidArgument, Forked, SecondLibrary *ir.EnumValue
 }
 
-func guardOf(abi *ir.ABI, backend *ir.Backend) guard {
+func guardOf(abi *ir.ABI, library *ir.SharedLibrary) guard {
 	status := func(name string) *ir.EnumValue {
 		v := abi.Status.Value(name)
 		if v == nil {
@@ -91,7 +86,7 @@ func guardOf(abi *ir.ABI, backend *ir.Backend) guard {
 	}
 	return guard{
 		ABI:     abi,
-		Backend: backend,
+		Library: library,
 		GoFunctions: slices.DeleteFunc(slices.Clone(abi.Functions), func(f *ir.Function) bool {
 			return f.Answer != "go"
 		}),
@@ -100,6 +95,50 @@ func guardOf(abi *ir.ABI, backend *ir.Backend) guard {
 		Forked:          status("forked"),
 		SecondLibrary:   status("second_library"),
 	}
+}
+
+// Older are the sizes that a parameter's struct had in earlier versions.
+func (g guard) Older(p *ir.Param) []int {
+	if s := g.structOf(p); s != nil {
+		return s.Older
+	}
+	return nil
+}
+
+func (g guard) structOf(p *ir.Param) *ir.Struct {
+	i := slices.IndexFunc(g.ABI.Structs, func(s *ir.Struct) bool { return s.Name == p.Type.Name })
+	if i < 0 {
+		return nil
+	}
+	return g.ABI.Structs[i]
+}
+
+// Grown are the parameters whose struct has grown. A function has one at most.
+func (g guard) Grown(f *ir.Function) []*ir.Param {
+	grown := slices.DeleteFunc(slices.Clone(f.Params), func(p *ir.Param) bool { return len(g.Older(p)) == 0 })
+	if len(grown) > 1 {
+		panic("function " + f.Name + " has several structs that have grown")
+	}
+	return grown
+}
+
+// Initial is what a struct has where its caller says nothing.
+func (g guard) Initial(p *ir.Param) string {
+	if s := g.structOf(p); s.HasDefaults {
+		return s.InitName
+	}
+	return "{0}"
+}
+
+// WholeArguments are a function's arguments, with the whole struct in the place of one that has grown.
+func (g guard) WholeArguments(params []*ir.Param) string {
+	list := strings.Split(cArguments(params), ", ")
+	for i, p := range params {
+		if len(g.Older(p)) > 0 {
+			list[i] = "&whole"
+		}
+	}
+	return strings.Join(list, ", ")
 }
 
 var cFunctions = template.FuncMap{

@@ -1,7 +1,6 @@
 package textgen
 
 import (
-	"fmt"
 	"path"
 	"strings"
 	"text/template"
@@ -15,13 +14,12 @@ import (
 func pkgConfigFiles(m *ir.Model) []emit.File {
 	var files []emit.File
 	functions := template.FuncMap{"value": pkgConfigValue}
-	for _, b := range m.Backends {
-		place := path.Join(libraryFolder(m, b), fmt.Sprintf("%s_%s.pc", m.ABI.Name, b.Name))
+	for _, l := range m.Libraries() {
 		data := struct {
 			ABI     *ir.ABI
-			Backend *ir.Backend
-		}{m.ABI, b}
-		files = append(files, textFile(place, "pkgconfig.tmpl", functions, data, specABI, b.File))
+			Library *ir.SharedLibrary
+		}{m.ABI, l}
+		files = append(files, textFile(path.Join(l.Folder, l.Target+".pc"), "pkgconfig.tmpl", functions, data, append([]string{specABI}, l.Sources...)...))
 	}
 	return files
 }

@@ -313,11 +313,11 @@ func (p simPage) structParam(c *simCall, param *ir.BoundParam) {
 	c.Before = append(c.Before, "}")
 }
 
-// Codes are the driver's codes by class, in the order of the contract: the first of each class.
+// Codes are the driver's codes by class, in the order of the contract: the first of each class that every version has.
 func (p simPage) Codes() []int64 {
 	first := func(class string) (int64, bool) {
 		for _, c := range p.Backend.Result.Codes {
-			if c.Class.Name == class {
+			if c.Class.Name == class && c.Since == nil {
 				return c.Value, true
 			}
 		}

@@ -93,8 +93,16 @@ static inline arenagen_stats stats_of(arenagen_arena arena)
   arenagen_stats stats = {.struct_size = sizeof stats};
 
   OK(arenagen_arena_stats(arena, &stats));
-  CHECK_EQUAL(stats.created, stats.released + stats.live + stats.quarantined + stats.handed_over);
+  CHECK_EQUAL(stats.created, stats.released + stats.live + stats.quarantined + stats.handed_over + stats.deferred);
   return stats;
+}
+
+static inline arenagen_device_info device_of(arenagen_arena arena)
+{
+  arenagen_device_info info = {.struct_size = sizeof info};
+
+  OK(arenagen_arena_device(arena, &info));
+  return info;
 }
 
 static inline arenagen_diagnostics diagnose(void)

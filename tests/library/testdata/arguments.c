@@ -97,6 +97,7 @@ SCENARIO(null_is_refused_by_name)
   INVALID("count must not be NULL", arenagen_arena_live, arena, NULL);
   INVALID("closed must not be NULL", arenagen_arena_is_closed, arena, NULL);
   INVALID("stats must not be NULL", arenagen_arena_stats, arena, NULL);
+  INVALID("info must not be NULL", arenagen_arena_device, arena, NULL);
   INVALID("diagnostics must not be NULL", arenagen_diagnose, NULL);
   check_unchanged(0);
 }
@@ -125,6 +126,7 @@ SCENARIO(a_misaligned_pointer_is_refused_by_name)
   INVALID("count must be aligned to 8 bytes", arenagen_arena_live, arena, MISALIGNED);
   INVALID("closed must be aligned to 4 bytes", arenagen_arena_is_closed, arena, MISALIGNED);
   INVALID("stats must be aligned to 8 bytes", arenagen_arena_stats, arena, MISALIGNED);
+  INVALID("info must be aligned to 4 bytes", arenagen_arena_device, arena, MISALIGNED);
   INVALID("diagnostics must be aligned to 8 bytes", arenagen_diagnose, MISALIGNED);
   check_unchanged(0);
 }
@@ -141,23 +143,92 @@ SCENARIO(a_struct_of_another_size_is_refused)
     arenagen_arena_options options = ARENAGEN_ARENA_OPTIONS_INIT;
     arenagen_callback_options callbacks = callback_options();
     arenagen_stats stats = {.struct_size = off + near * sizeof stats};
+    arenagen_device_info info = {.struct_size = off + near * sizeof info};
     arenagen_diagnostics diagnostics = {.struct_size = off + near * sizeof diagnostics};
     arenagen_arena made = 1;
 
     options.struct_size = off + near * sizeof options;
     callbacks.struct_size = off + near * sizeof callbacks;
     INVALID("error.struct_size must be 672, got ", arenagen_last_error, &error);
-    INVALID("options.struct_size must be 40, got ", arenagen_arena_create, &options, &made);
+    INVALID("options.struct_size must be 56, got ", arenagen_arena_create, &options, &made);
     CHECK_EQUAL(0, made);
     made = 1;
     INVALID("options.struct_size must be 56, got ", arenagen_arena_create_callbacks, &callbacks, &made);
     CHECK_EQUAL(0, made);
-    INVALID("stats.struct_size must be 136, got ", arenagen_arena_stats, arena, &stats);
+    INVALID("stats.struct_size must be 144, got ", arenagen_arena_stats, arena, &stats);
     CHECK_EQUAL(0, stats.created);
+    INVALID("info.struct_size must be 968, got ", arenagen_arena_device, arena, &info);
     INVALID("diagnostics.struct_size must be 40, got ", arenagen_diagnose, &diagnostics);
     CHECK_EQUAL(0, diagnostics.arenas);
   }
   check_unchanged(0);
+}
+
+/* A program that was compiled against version 1.0 has structs without what came later. */
+SCENARIO(structs_of_an_earlier_version_are_taken)
+{
+  struct {
+    arenagen_stats stats;
+    uint64_t behind;
+  } old = {.stats = {.struct_size = offsetof(arenagen_stats, deferred), .deferred = 7}, .behind = 7};
+  arenagen_arena_options options = ARENAGEN_ARENA_OPTIONS_INIT;
+  arenagen_arena made = 0;
+
+  CHECK_EQUAL(40, offsetof(arenagen_arena_options, backend));
+  options.struct_size = offsetof(arenagen_arena_options, backend);
+  options.backend = MISALIGNED; /* it is behind the end */
+  options.drain = 99;
+  OK(arenagen_arena_create(&options, &made));
+  allocate(made, 1);
+  CHECK_EQUAL(136, old.stats.struct_size);
+  OK(arenagen_arena_stats(made, &old.stats));
+  CHECK_EQUAL(136, old.stats.struct_size);
+  CHECK_EQUAL(1, old.stats.created);
+  CHECK_EQUAL(7, old.stats.deferred);
+  CHECK_EQUAL(7, old.behind);
+  OK(arenagen_arena_release(made));
+}
+
+SCENARIO(drains_out_of_range_are_refused)
+{
+  static const int32_t wrong[] = {-1, 4, INT32_MAX, INT32_MIN};
+
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    arenagen_arena_options options = ARENAGEN_ARENA_OPTIONS_INIT;
+    arenagen_arena made = 1;
+
+    options.drain = wrong[i];
+    INVALID("drain must be from 0 to 3", arenagen_arena_create, &options, &made);
+    CHECK_EQUAL(0, made);
+  }
+}
+
+SCENARIO(the_backend_is_one_that_the_library_carries)
+{
+  static const char *const right[] = {NULL, "", "auto", "stub"}, *const wrong[] = {"cuda", "Stub", "stub ", "x"};
+
+  for (size_t i = 0; i < sizeof right / sizeof *right; i++) {
+    arenagen_arena_options options = ARENAGEN_ARENA_OPTIONS_INIT;
+    arenagen_arena made = 0;
+
+    options.backend = right[i];
+    OK(arenagen_arena_create(&options, &made));
+    CHECK_TEXT("stub", device_of(made).backend);
+    OK(arenagen_arena_release(made));
+    options.backend = wrong[i];
+    INVALID("expected auto, stub", arenagen_arena_create, &options, &made);
+  }
+}
+
+SCENARIO(what_a_device_is)
+{
+  arenagen_arena made = create(NULL);
+  arenagen_device_info info = device_of(made);
+
+  CHECK_TEXT("stub", info.backend);
+  CHECK_TEXT("", info.library);
+  CHECK_TEXT("none", info.properties);
+  CHECK_EQUAL(0, info.device);
 }
 
 SCENARIO(outputs_are_cleared_on_failure)

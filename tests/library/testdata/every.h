@@ -71,6 +71,7 @@ static inline void expect_refusals(void *library, arenagen_status expected, cons
   arenagen_arena_options options = ARENAGEN_ARENA_OPTIONS_INIT;
   arenagen_callback_options callbacks = ARENAGEN_CALLBACK_OPTIONS_INIT;
   arenagen_stats stats = {.struct_size = sizeof stats};
+  arenagen_device_info info = {.struct_size = sizeof info};
   arenagen_diagnostics diagnostics = {.struct_size = sizeof diagnostics};
   __typeof__(arenagen_clear_error) *clear_error = FIND(library, arenagen_clear_error);
   arenagen_allocation buffer[1];
@@ -112,6 +113,7 @@ static inline void expect_refusals(void *library, arenagen_status expected, cons
   EXPECT(arenagen_arena_is_closed, arena, &closed);
   CHECK_EQUAL(0, closed);
   EXPECT(arenagen_arena_stats, arena, &stats);
+  EXPECT(arenagen_arena_device, arena, &info);
   EXPECT(arenagen_set_active, 0, arena);
   EXPECT(arenagen_set_active_any, arena);
   EXPECT(arenagen_diagnose, &diagnostics);

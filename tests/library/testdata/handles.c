@@ -16,6 +16,7 @@ static size_t count;
 static int32_t flag;
 static arenagen_allocation buffer[4];
 static arenagen_stats stats = {.struct_size = sizeof stats};
+static arenagen_device_info info = {.struct_size = sizeof info};
 
 TAKES_HANDLE(arena_close, arena)
 TAKES_HANDLE(arena_close_and_drain, arena, buffer, 4, &count)
@@ -28,6 +29,7 @@ TAKES_HANDLE(arena_mapped, arena, &number)
 TAKES_HANDLE(arena_live, arena, &number)
 TAKES_HANDLE(arena_is_closed, arena, &flag)
 TAKES_HANDLE(arena_stats, arena, &stats)
+TAKES_HANDLE(arena_device, arena, &info)
 TAKES_HANDLE(set_active, 0, arena)
 TAKES_HANDLE(set_active_any, arena)
 
@@ -59,6 +61,7 @@ static const struct {
   {"arenagen_arena_live", with_arena_live, 0},
   {"arenagen_arena_is_closed", with_arena_is_closed, 0},
   {"arenagen_arena_stats", with_arena_stats, 0},
+  {"arenagen_arena_device", with_arena_device, 0},
   {"arenagen_set_active", with_set_active, 1},
   {"arenagen_set_active_any", with_set_active_any, 1},
 };
