@@ -32,6 +32,8 @@ type Library struct {
 // A Header is where the vendor declares a library.
 type Header struct {
 	Include string
+	Version string `json:",omitempty"` // the macro that says which version it is
+	Define  string `json:",omitempty"` // a macro that must be defined before it
 	Debian  string `json:",omitempty"`
 	PyPI    string `json:",omitempty"`
 }

@@ -82,7 +82,7 @@ func (r *backendResolver) openLibrary() {
 	if !d.Header.Given() {
 		r.mistakes.Add(d.Pos, "the key %q is missing beside a library", "header")
 	}
-	r.lib.library.Header = &Header{Include: d.Header.Include.Value, Debian: d.Header.Debian.Value, PyPI: d.Header.PyPI.Value}
+	r.lib.library.Header = &Header{Include: d.Header.Include.Value, Version: d.Header.Version.Value, Define: d.Header.Define.Value, Debian: d.Header.Debian.Value, PyPI: d.Header.PyPI.Value}
 	r.lib.types = newCTypes(r.mistakes, r.lib.versions)
 	r.lib.types.declare(d.Types.Items)
 	for _, t := range r.lib.types.declared {

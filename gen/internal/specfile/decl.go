@@ -280,6 +280,8 @@ type Library struct {
 type Header struct {
 	Place
 	Include Text
+	Version Text
+	Define  Text
 	Debian  Text
 	PyPI    Text
 }

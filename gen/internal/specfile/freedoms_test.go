@@ -108,6 +108,7 @@ var freedoms = []freedom{
 	// The vendor's library and header: names, numbers and orders are checked against them.
 	{"a name of the library", "drop|swap", `backend/library/linux/\d+`, library + `/Names`},
 	{"the packages of a header", "drop|rename|swap values", `backend/header/(debian|pypi)`, library + `/Header`},
+	{"how a header says its version, and what it needs", "drop|rename|swap values", `backend/header/(version|define)`, library + `/Header`},
 	{"how a version is encoded", "rename|drop", `backend/version/encoding/\w+`, library + `/Version`},
 	{"when something came", "rename|drop", `backend/.*/since`, `/Backends/.*/Since`},
 	{"when a function learnt something", "rename|drop", `backend/functions/\w+/from`, `/Backends/\w+/Functions/\d+/C/From`},

@@ -196,6 +196,8 @@ var libraryShape = object("a library",
 
 var headerShape = object("a header",
 	required("include", include, "Its name, as a C file includes it.", func(h *Header) *Text { return &h.Include }),
+	optional("version", identity, "The macro that says which version it is, as a number like the one that the driver tells.", func(h *Header) *Text { return &h.Version }),
+	optional("define", identity, "A macro that must be defined before it.", func(h *Header) *Text { return &h.Define }),
 	optional("debian", pkg, "The package of Debian that has it.", func(h *Header) *Text { return &h.Debian }),
 	optional("pypi", pkg, "The package of PyPI that has it.", func(h *Header) *Text { return &h.PyPI }),
 )

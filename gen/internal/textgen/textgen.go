@@ -1,6 +1,6 @@
 // Package textgen renders everything that is not Go from the model, with
 // templates: the C header, the guard, the version script, the ABI listing, the
-// Python bindings, the reference pages, the pkg-config files and the driver simulators. It reads no
+// Python bindings, the reference pages, the pkg-config files, the driver simulators and the checks against vendors' headers. It reads no
 // spec and writes no file.
 package textgen
 
@@ -23,7 +23,7 @@ const specABI = "spec/abi.yaml"
 
 // Files renders all text outputs.
 func Files(m *ir.Model) []emit.File {
-	return slices.Concat(cFiles(m), pythonFiles(m), referenceFiles(m), pkgConfigFiles(m), simFiles(m))
+	return slices.Concat(cFiles(m), pythonFiles(m), referenceFiles(m), pkgConfigFiles(m), simFiles(m), vendorFiles(m))
 }
 
 // render executes a template. A template that fails is a fault of this package: the
