@@ -55,6 +55,7 @@ func (h *Hosted) Has(need string) bool { return need == "process" || slices.Cont
 
 // Start starts the program. It ends when the test does, and must then end well.
 func (h *Hosted) Start(t *testing.T) Session {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), hangs)
 	command := exec.CommandContext(ctx, h.Program, h.Library, h.Backend, h.Simulator)
 	command.Env = append(os.Environ(), h.Env...)

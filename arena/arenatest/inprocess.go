@@ -31,6 +31,7 @@ func (p *InProcess) Has(need string) bool { return slices.Contains(p.Needs, need
 
 // Start begins a case.
 func (p *InProcess) Start(t *testing.T) Session {
+	t.Helper()
 	if p.Reset != nil {
 		p.Reset(t)
 	}

@@ -10,6 +10,7 @@ import (
 
 // Run runs every case that a subject can meet the needs of, each as a subtest.
 func Run(t *testing.T, subject Subject) {
+	t.Helper()
 	cases, err := Cases()
 	if err != nil {
 		t.Fatal(err)
@@ -23,6 +24,7 @@ func Run(t *testing.T, subject Subject) {
 
 // run carries a case out and compares every answer. It stops at the first wrong one: what follows builds on it.
 func (c *Case) run(t *testing.T, session Session) {
+	t.Helper()
 	v := variables{values: map[string]uint64{"none": 0}, bases: map[string]uint64{}}
 	for _, step := range c.Steps {
 		if err := v.step(session, step); err != nil {

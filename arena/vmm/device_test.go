@@ -26,6 +26,7 @@ type script struct {
 	attributes   map[vmm.Attribute]int // what it has
 	refuses      map[vmm.HandleType]vmm.Class
 	capturing    bool
+	waitless     bool // it has no call that waits
 	granules     map[vmm.Granularity]uint64
 	reserved     uint64               // what Reserve answers
 	fail         map[vmm.Op]vmm.Class // the operations that fail
@@ -107,7 +108,12 @@ func (s *script) SyncStream(stream uint64) error {
 	return s.call(vmm.Error{Op: vmm.OpSyncStream}, "sync_stream %d", stream)
 }
 
-func (s *script) SyncDevice() error { return s.call(vmm.Error{Op: vmm.OpSyncDevice}, "sync_device") }
+func (s *script) SyncDevice() error {
+	if s.waitless {
+		return vmm.Unsupported("script", vmm.Error{Op: vmm.OpSyncDevice}, "no function of the driver does this")
+	}
+	return s.call(vmm.Error{Op: vmm.OpSyncDevice}, "sync_device")
+}
 
 func (s *script) Release(handle uint64) error {
 	return s.call(vmm.Error{Op: vmm.OpRelease, Handle: handle}, "release %d", handle)

@@ -34,7 +34,7 @@ func (d *Device) WaitStream(stream uint64) error {
 			return ErrCapturing
 		case gone(err):
 			return d.driver.SyncDevice()
-		case errors.Is(err, ClassDeviceLost):
+		case err != nil && !lacks(err):
 			return err
 		}
 		err = d.driver.SyncStream(stream)
@@ -58,12 +58,21 @@ func gone(err error) bool {
 	return errors.Is(err, ClassInvalidArgument) || errors.Is(err, ClassUnavailable)
 }
 
+// lacks tells whether a failure says that the backend has no such call: no driver was asked.
+func lacks(err error) bool {
+	if !errors.Is(err, ClassNotSupported) {
+		return false
+	}
+	asked := new(Error)
+	return !errors.As(err, &asked) || asked.Function == ""
+}
+
 // relaxed waits while the calling thread may make any call beside a capture, and puts its mode back.
 func (d *Device) relaxed(wait func() error) error {
 	unlock := lockThread()
 	defer unlock()
 	previous, err := d.driver.ExchangeCaptureMode(CaptureModeRelaxed)
-	if err != nil && !errors.Is(err, ClassNotSupported) {
+	if err != nil && !lacks(err) {
 		return err
 	}
 	waited := wait()
@@ -72,7 +81,7 @@ func (d *Device) relaxed(wait func() error) error {
 		waited = withUndo(waited, err)
 	}
 	switch {
-	case errors.Is(waited, ClassNotSupported):
+	case lacks(waited):
 		d.waitless.Store(true)
 		return nil
 	case errors.Is(waited, ClassCapturing):

@@ -3,6 +3,7 @@ package vmm
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -101,9 +102,10 @@ func (d *Device) preferences() []Properties {
 	return kinds
 }
 
-// try puts a granule of some kind of memory behind addresses of its own, and takes all of it away again.
+// try puts a granule of some kind of memory behind addresses of its own, and takes all of it away again. The memory
+// comes first: where there is none of that kind, there is nothing to take away.
 func (d *Device) try(kind Properties) error {
-	whole := append(plan{{op: OpReserve}}, d.plan...)
+	whole := slices.Insert(slices.Clone(d.plan), 1, step{op: OpReserve})
 	to := &placement{size: d.granules[GranularityRecommended], kind: kind}
 	if err := d.do(whole, to); err != nil {
 		return err

@@ -55,6 +55,7 @@ var headers = []header{
 
 // each runs a test for every header that was fetched. Those of the large packages are there on demand only.
 func each(t *testing.T, test func(t *testing.T, h header, include string)) {
+	t.Helper()
 	folder := fetch(t)
 	backends := map[string]int{}
 	for _, h := range headers {
@@ -80,7 +81,7 @@ func TestHeaders(t *testing.T) {
 			if _, err := exec.LookPath(compiler); err != nil {
 				t.Skipf("there is no %s", compiler)
 			}
-			each(t, func(t *testing.T, h header, include string) {
+			each(t, func(t *testing.T, h header, include string) { //nolint:thelper // it is the body of a subtest
 				output, err := exec.Command(compiler, "-std=gnu11", "-fsyntax-only", "-I"+include, "checks/zz_generated_"+h.backend+".c").CombinedOutput()
 				assert.NoError(t, err, string(output))
 			})
@@ -184,7 +185,7 @@ func swapped(spec, header map[string][]string, symbols map[string]string) []stri
 
 func TestParameterNames(t *testing.T) {
 	symbols := model(t).symbols()
-	each(t, func(t *testing.T, h header, include string) {
+	each(t, func(t *testing.T, h header, include string) { //nolint:thelper // it is the body of a subtest
 		text, err := os.ReadFile("checks/zz_generated_" + h.backend + ".c")
 		require.NoError(t, err)
 		have := declared(t, h, include)
@@ -274,13 +275,13 @@ func TestSymbols(t *testing.T) {
 
 // TestRealLibraries has the built libraries load the vendor's own on a machine without a device.
 func TestRealLibraries(t *testing.T) {
-	for _, tc := range []struct{ backend, override, device, says string }{
-		{"cuda", "ARENAGEN_CUDA_LIBRARY", "/dev/nvidiactl", "cuInit answered CUDA_ERROR_NO_DEVICE, 100"},
-		{"hip", "ARENAGEN_HIP_LIBRARY", "/dev/kfd", "hipInit answered hipErrorInvalidDevice, 101"},
+	for _, tc := range []struct{ backend, override, module, says string }{
+		{"cuda", "ARENAGEN_CUDA_LIBRARY", "/sys/module/nvidia", "cuInit answered CUDA_ERROR_NO_DEVICE, 100"},
+		{"hip", "ARENAGEN_HIP_LIBRARY", "/sys/module/amdgpu", "hipInit answered hipErrorInvalidDevice, 101"},
 	} {
 		t.Run(tc.backend, func(t *testing.T) {
-			if _, err := os.Stat(tc.device); err == nil {
-				t.Skipf("this machine has a device: %s", tc.device)
+			if _, err := os.Stat(tc.module); err == nil {
+				t.Skipf("this machine has a driver: %s", tc.module)
 			}
 			real := libraryOf(t, tc.backend)
 			needed, err := filepath.Glob(filepath.Join(fetch(t), "lib*/usr/lib/*-linux-gnu"))

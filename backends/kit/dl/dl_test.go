@@ -18,30 +18,30 @@ import (
 const override = "ARENAGEN_DL_TEST_LIBRARY"
 
 // compile compiles the driver, and returns its file.
-func compile(t testing.TB, flags ...string) string {
-	t.Helper()
+func compile(tb testing.TB, flags ...string) string {
+	tb.Helper()
 	compiler := os.Getenv("CC")
 	if compiler == "" {
 		compiler = "gcc"
 	}
-	file := filepath.Join(t.TempDir(), "libdriver.so.1")
+	file := filepath.Join(tb.TempDir(), "libdriver.so.1")
 	argv := append([]string{"-O1", "-shared", "-fPIC", "-o", file, "testdata/driver.c"}, flags...)
 	output, err := exec.Command(compiler, argv...).CombinedOutput()
-	require.NoError(t, err, string(output))
+	require.NoError(tb, err, string(output))
 	return file
 }
 
-func open(t testing.TB) *dl.Library {
-	t.Helper()
-	library, err := dl.Open([]string{compile(t)}, "")
-	require.NoError(t, err)
+func open(tb testing.TB) *dl.Library {
+	tb.Helper()
+	library, err := dl.Open([]string{compile(tb)}, "")
+	require.NoError(tb, err)
 	return library
 }
 
-func find(t testing.TB, library *dl.Library, symbol string) dl.Function {
-	t.Helper()
+func find(tb testing.TB, library *dl.Library, symbol string) dl.Function {
+	tb.Helper()
 	f, ok := library.Find(symbol)
-	require.True(t, ok, symbol)
+	require.True(tb, ok, symbol)
 	return f
 }
 

@@ -9,8 +9,8 @@
 
 #include <stdint.h>
 
-/* Forgets everything: objects, faults, logs, streams and settings but those of the environment. Nothing may use
- * the driver meanwhile. */
+/* Forgets everything: objects, faults, counts, streams, settings but those of the environment, and what the calling
+ * thread has current. Nothing may use the driver meanwhile. */
 uint64_t arenasim_reset(void);
 
 /* Sets one of these, and is 1, or 0 for a name that there is not:

@@ -712,6 +712,7 @@ uint64_t arenasim_reset(void) {
   pthread_mutex_lock(&lock);
   forget();
   settings = initial;
+  memset(&thread, 0, sizeof thread);
   pthread_mutex_unlock(&lock);
   return 1;
 }

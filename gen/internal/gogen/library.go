@@ -19,7 +19,7 @@ func libraryFile(b *ir.Backend) emit.File {
 		libraryNames(lib),
 		functionsType(b),
 		symbolsMethod(b),
-		loadFunction(b),
+		loadFunction(),
 	)
 	if lib.Version != nil {
 		add(f, versionMethod(b))
@@ -118,7 +118,7 @@ func symbolsMethod(b *ir.Backend) jen.Code {
 //		}
 //		return d, nil
 //	}
-func loadFunction(b *ir.Backend) jen.Code {
+func loadFunction() jen.Code {
 	refused := func(class string) jen.Code {
 		return jen.Return(jen.Nil(), jen.Qual(vmmPath, "Refused").Call(jen.Id("Backend"), jen.Qual(vmmPath, class), jen.Err()))
 	}

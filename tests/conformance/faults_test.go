@@ -1,0 +1,181 @@
+package conformance_test
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/arenagen/arenagen/arena"
+	"github.com/arenagen/arenagen/arena/vmm"
+)
+
+// A phase is a part of an arena's life. What it needs is done before, without faults.
+type phase struct {
+	name string
+	run  func(w *world) error
+}
+
+// A world is one arena over a simulated device.
+type world struct {
+	t        *testing.T
+	open     func(device int) (arena.Backend, error)
+	controls *controls
+	device   arena.Backend
+	arena    *arena.Arena
+	first    uint64
+}
+
+var phases = []phase{
+	{"open", func(w *world) (err error) {
+		w.device, err = w.open(0)
+		return err
+	}},
+	{"create", func(w *world) (err error) {
+		w.arena, err = arena.New(w.device, arena.Config{Total: 64 << 20})
+		return err
+	}},
+	{"first allocation", func(w *world) (err error) {
+		w.first, err = w.arena.Malloc(1)
+		return err
+	}},
+	{"allocation", func(w *world) error {
+		_, err := w.arena.Malloc(1)
+		return err
+	}},
+	{"free", func(w *world) error { return w.arena.Free(w.first) }},
+	{"close", func(w *world) error { return w.arena.Close() }},
+	{"release", func(w *world) error { return w.arena.Release() }},
+}
+
+// live goes through the phases and calls before and after around one of them. It returns that phase's error.
+func (w *world) live(which int, before func()) error {
+	for i, p := range phases {
+		if i == which {
+			before()
+			return p.run(w)
+		}
+		require.NoError(w.t, p.run(w), p.name)
+	}
+	return nil
+}
+
+// lastOp is how many operations and helpers a simulator counts, at most.
+const lastOp = 64
+
+// TestFaults fails every driver call that the phases make, with every class, and looks at what comes of it.
+func TestFaults(t *testing.T) {
+	for _, s := range simulated {
+		t.Run(s.name, func(t *testing.T) {
+			file := filepath.Join(out, "sim", s.library)
+			t.Setenv(s.override, file)
+			controls := loadControls(t, file)
+			made, failed := map[uint64]bool{}, map[uint64]bool{}
+			for i, p := range phases {
+				for _, op := range callsOf(t, s.open, controls, i) {
+					made[op] = true
+					for class := range vmm.ClassDeviceLost + 1 {
+						name := fmt.Sprintf("%s/%s fails with %v", p.name, opName(op), class)
+						t.Run(name, func(t *testing.T) {
+							checkFault(t, s.open, controls, i, op, class)
+							failed[op] = failed[op] || controls.call("arenasim_failed", op) > 0
+						})
+					}
+				}
+			}
+			assert.Equal(t, made, failed, "every call that is made was failed on purpose")
+			assert.GreaterOrEqual(t, len(made), 12)
+		})
+	}
+}
+
+func opName(op uint64) string {
+	if op <= uint64(vmm.OpStreamCapturing) {
+		return vmm.Op(op).String()
+	}
+	return fmt.Sprintf("helper %d", op-uint64(vmm.OpStreamCapturing))
+}
+
+// callsOf are the operations and helpers that a phase calls.
+func callsOf(t *testing.T, open func(int) (arena.Backend, error), c *controls, which int) []uint64 {
+	t.Helper()
+	c.call("arenasim_reset")
+	w := &world{t: t, open: open, controls: c}
+	require.NoError(t, w.live(which, func() {
+		for op := range uint64(lastOp) {
+			c.call("arenasim_calls", op)
+		}
+	}))
+	var called []uint64
+	for op := range uint64(lastOp) {
+		if c.call("arenasim_calls", op) > 0 {
+			called = append(called, op)
+		}
+	}
+	return called
+}
+
+func checkFault(t *testing.T, open func(int) (arena.Backend, error), c *controls, which int, op uint64, class vmm.Class) {
+	t.Helper()
+	runtime.LockOSThread() // what the driver keeps for a thread is looked at
+	defer runtime.UnlockOSThread()
+	c.call("arenasim_reset")
+	w := &world{t: t, open: open, controls: c}
+	err := w.live(which, func() { require.Equal(t, uint64(1), c.call("arenasim_fail", op, 1, uint64(class))) })
+	require.Equal(t, uint64(1), c.call("arenasim_failed", op), "the fault was met")
+	c.call("arenasim_fail_not")
+	lost := class == vmm.ClassDeviceLost && err != nil
+	if err == nil {
+		// What a device says about itself and what it is tried for may fail without harm; a stream that is captured or gone is no failure.
+		gone := class == vmm.ClassCapturing || class == vmm.ClassInvalidArgument || class == vmm.ClassUnavailable
+		harmless := op == uint64(vmm.OpAttribute) || phases[which].name == "first allocation" || phases[which].name == "free" && gone
+		assert.True(t, harmless, "a failure of %s was not told", opName(op))
+	} else {
+		checkError(t, err, op, class)
+	}
+	if w.arena == nil {
+		assert.Zero(t, c.call("arenasim_objects", 0)+c.call("arenasim_objects", 1)+c.call("arenasim_objects", 2), "nothing is left behind")
+		return
+	}
+	if !lost && !w.arena.Closed() {
+		va, err := w.arena.Malloc(1)
+		require.NoError(t, err, "the arena still works")
+		require.NoError(t, w.arena.Free(va))
+	}
+	releaseErr := w.arena.Release()
+	switch {
+	case lost || op == uint64(vmm.OpUnmap) || op == uint64(vmm.OpRelease) || op == uint64(vmm.OpUnreserve):
+		// What the driver would not take back is still there.
+	default:
+		require.NoError(t, releaseErr)
+		for kind, name := range []string{"reservations", "handles", "mappings"} {
+			assert.Zero(t, c.call("arenasim_objects", uint64(kind)), name)
+		}
+	}
+	assert.LessOrEqual(t, c.call("arenasim_objects", 3), uint64(1), "retained contexts")
+	if !strings.HasPrefix(opName(op), "helper") { // those put it back
+		assert.Zero(t, c.call("arenasim_context"), "the thread's context is as it was")
+	}
+}
+
+// checkError sees to it that the first failure that is told is the one that was made, with the driver's own words.
+func checkError(t *testing.T, err error, op uint64, class vmm.Class) {
+	t.Helper()
+	if class == vmm.ClassCapturing && errors.Is(err, vmm.ErrCapturing) {
+		return
+	}
+	first := new(vmm.Error)
+	require.ErrorAs(t, err, &first)
+	assert.NotZero(t, first.Code)
+	assert.NotEmpty(t, first.Name)
+	assert.NotEmpty(t, first.Function)
+	assert.Contains(t, err.Error(), first.Name)
+	if op <= uint64(vmm.OpStreamCapturing) && first.Op != vmm.OpOpen {
+		assert.Equal(t, vmm.Op(op), first.Op)
+	}
+}
