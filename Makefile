@@ -4,6 +4,8 @@
 # make bench    measures, and writes docs/bench.md
 # make lint     runs the linters
 # make fuzz     runs each fuzz target for FUZZTIME
+# make gpu-check     checks and times arenas on a real GPU
+# make verify-vendor compares the specs with all that vendors publish
 # make generate writes everything that follows from spec/
 #
 # Nothing here generates by the way: a build uses what is committed.
@@ -29,7 +31,7 @@ LIBRARIES := $(BACKENDS:%=out/lib/libarenagen_%.so) out/lib/libarenagen.so
 WARNINGS := -std=c99 -Wall -Wextra -Werror -pedantic
 
 .PHONY: all
-all: $(LIBRARIES) out/include/arenagen.h $(BACKENDS:%=out/lib/pkgconfig/arenagen_%.pc) out/lib/pkgconfig/arenagen.pc
+all: $(LIBRARIES) out/bin/arenactl out/include/arenagen.h $(BACKENDS:%=out/lib/pkgconfig/arenagen_%.pc) out/lib/pkgconfig/arenagen.pc
 
 # The version script and the SONAME must come from here: cgo refuses them in a source file.
 define build_library
@@ -78,6 +80,21 @@ out/sim/.%: $(SIM_SOURCES) spec/backends/%.yaml | tools
 tools:
 	@GO="$(GO)" CC="$(CC)" PYTHON="$(PYTHON)" scripts/check-tools
 
+out/bin/arenactl: $(GO_SOURCES) $(wildcard cmd/arenactl/*.go)
+	@mkdir -p out/bin
+	CGO_ENABLED=0 $(GO) build -trimpath -o $@ ./cmd/arenactl
+
+# gpu-check needs a GPU, the built library and PyTorch, and no network. BACKEND is cuda or hip.
+BACKEND ?= cuda
+.PHONY: gpu-check
+gpu-check: out/lib/libarenagen_$(BACKEND).so
+	$(PYTHON) scripts/gpu_check.py $(BACKEND) out/lib/libarenagen_$(BACKEND).so
+
+# verify-vendor compares the specs with everything that vendors publish, also in large packages (2 GB).
+.PHONY: verify-vendor
+verify-vendor: all
+	VENDOR=all $(GO) test -count=1 -v ./tests/vendor
+
 .PHONY: generate
 generate:
 	$(GO) generate ./...
@@ -111,7 +128,7 @@ fuzz:
 	$(GO) test ./arena -run '^$$' -fuzz '^FuzzOperations$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 1x
 
 .PHONY: bench
-bench: all
+bench: all simulators
 	$(MAKE) -C bench
 
 # The linters are built from source at these versions; that takes minutes the first time.

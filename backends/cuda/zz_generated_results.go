@@ -15,7 +15,7 @@ var results = vmm.Results{
 	46:  {Name: "CUDA_ERROR_DEVICE_UNAVAILABLE", Class: vmm.ClassUnavailable},
 	100: {Name: "CUDA_ERROR_NO_DEVICE", Class: vmm.ClassNoDevice},
 	101: {Name: "CUDA_ERROR_INVALID_DEVICE", Class: vmm.ClassNoDevice},
-	102: {Name: "CUDA_ERROR_DEVICE_NOT_LICENSED", Class: vmm.ClassNotPermitted},
+	102: {Name: "CUDA_ERROR_DEVICE_NOT_LICENSED", Class: vmm.ClassUnavailable},
 	201: {Name: "CUDA_ERROR_INVALID_CONTEXT", Class: vmm.ClassNoContext},
 	214: {Name: "CUDA_ERROR_ECC_UNCORRECTABLE", Class: vmm.ClassDeviceLost},
 	220: {Name: "CUDA_ERROR_NVLINK_UNCORRECTABLE", Class: vmm.ClassDeviceLost},

@@ -1,8 +1,8 @@
 /*
  * Times malloc + free pairs through two C pairs in one process, the reference's and a library of
- * ours in record mode: in turns, with 1 thread and with 2. Prints JSON.
+ * ours: in turns, with 1 thread and with 2. Prints JSON.
  *
- *   pair <reference library> <arenagen library>
+ *   pair <reference library> <arenagen library> <options of its backend>
  *
  * Every round has a fresh arena and fresh threads, each on a core of its own, which do some pairs before the
  * clock starts. A round's time is the mean over its threads of a thread's own time for one pair.
@@ -64,6 +64,8 @@ static struct {
   arenagen_arena arena;
 } arenagen;
 
+static const char *backend_options;
+
 static void open_arenagen(void)
 {
   arenagen_arena_options options = ARENAGEN_ARENA_OPTIONS_INIT;
@@ -71,7 +73,8 @@ static void open_arenagen(void)
   options.device = DEVICE;
   options.total = total;
   options.granule = (uint64_t)size;
-  options.backend_options = "mode=record";
+  options.backend_options = backend_options;
+  options.drain = ARENAGEN_DRAIN_NONE;
   if (arenagen.arena_create(&options, &arenagen.arena) != ARENAGEN_STATUS_OK)
     fail("arenagen_arena_create", "it failed");
   if (arenagen.set_active(DEVICE, arenagen.arena) != ARENAGEN_STATUS_OK)
@@ -282,8 +285,9 @@ int main(int argc, char **argv)
 {
   subject theirs, ours;
 
-  if (argc != 3)
-    fail("usage", "pair <reference library> <arenagen library>");
+  if (argc != 4)
+    fail("usage", "pair <reference library> <arenagen library> <options of its backend>");
+  backend_options = argv[3];
   theirs = load_reference(argv[1]);
   ours = load_arenagen(argv[2]);
   printf("{\"rounds\": %d, \"pairs\": %d, \"cases\": [", ROUNDS, PAIRS);

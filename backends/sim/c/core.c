@@ -41,7 +41,7 @@ struct memory {
 struct reservation {
   uint64_t va, size;
   uint64_t kept; /* bytes that were released and come back with it */
-  int64_t device;
+  int64_t device; /* that has them */
   struct reservation *next;
 };
 
@@ -142,7 +142,7 @@ static enum sim_class reserve(struct sim_args *a) {
     free(r);
     return SIM_CLASS_OUT_OF_MEMORY;
   }
-  *r = (struct reservation){(uintptr_t)there, a->size, 0, current(), reservations};
+  *r = (struct reservation){(uintptr_t)there, a->size, 0, -1, reservations};
   reservations = r;
   a->va = r->va;
   return SIM_CLASS_NONE;
@@ -296,7 +296,8 @@ static enum sim_class unmap(struct sim_args *a) {
     mmap((void *)(uintptr_t)m->va, m->size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     *at = m->next;
     if (m->granted) granted--;
-    if (settings.unmap_keeps_memory && m->in->device >= 0) {
+    if (settings.unmap_keeps_memory) {
+      m->in->device = m->memory->device;
       m->in->kept += m->size;
       used[m->in->device] += m->size;
     }

@@ -9,7 +9,7 @@ static const int64_t codes[] = {
     2, /* out_of_memory */
     1, /* invalid_argument */
     801, /* not_supported */
-    102, /* not_permitted */
+    800, /* not_permitted */
     3, /* unavailable */
     801, /* too_old */
     100, /* no_device */

@@ -29,5 +29,5 @@ func Files(m *ir.Model) []emit.File {
 	for _, l := range m.Libraries() {
 		files = append(files, exportsFile(m.ABI, l))
 	}
-	return files
+	return append(files, allFile(m)...)
 }

@@ -23,7 +23,7 @@ const specABI = "spec/abi.yaml"
 
 // Files renders all text outputs.
 func Files(m *ir.Model) []emit.File {
-	return slices.Concat(cFiles(m), pythonFiles(m), referenceFiles(m), pkgConfigFiles(m), simFiles(m), vendorFiles(m))
+	return slices.Concat(cFiles(m), pythonFiles(m), referenceFiles(m), pkgConfigFiles(m), simFiles(m), vendorFiles(m), gpuCheckFiles(m))
 }
 
 // render executes a template. A template that fails is a fault of this package: the

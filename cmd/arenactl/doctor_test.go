@@ -1,0 +1,142 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/arenagen/arenagen/backends/cuda"
+	"github.com/arenagen/arenagen/backends/hip"
+)
+
+// The absolute paths of the programs under test, set by TestMain.
+var program, simulators string
+
+func TestMain(m *testing.M) {
+	code, err := buildAndRun(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func buildAndRun(m *testing.M) (code int, err error) {
+	if output, err := exec.Command("make", "-s", "-C", "../..", "simulators", "out/bin/arenactl").CombinedOutput(); err != nil {
+		return 0, fmt.Errorf("make: %w\n%s", err, output)
+	}
+	out, err := filepath.Abs("../../out")
+	if err != nil {
+		return 0, err
+	}
+	program, simulators = filepath.Join(out, "bin", "arenactl"), filepath.Join(out, "sim")
+	return m.Run(), nil
+}
+
+// doctor runs the program with some variables more, none of which name a real driver.
+func doctor(t *testing.T, variables ...string) (found report, text string, code int) {
+	t.Helper()
+	environment := append(os.Environ(), cuda.Override+"=/there/is/none.so", hip.Override+"=/there/is/none.so")
+	run := func(args ...string) []byte {
+		command := exec.Command(program, append([]string{"doctor"}, args...)...)
+		command.Env = append(environment, variables...)
+		var out bytes.Buffer
+		command.Stdout = &out
+		_ = command.Run() // the exit code says how it went
+		code = command.ProcessState.ExitCode()
+		return out.Bytes()
+	}
+	require.NoError(t, json.Unmarshal(run("--json"), &found))
+	return found, string(run()), code
+}
+
+func backend(t *testing.T, r report, name string) backendReport {
+	t.Helper()
+	for _, b := range r.Backends {
+		if b.Name == name {
+			return b
+		}
+	}
+	t.Fatalf("there is no backend %s", name)
+	return backendReport{}
+}
+
+func TestDoctorWithoutDrivers(t *testing.T) {
+	r, text, code := doctor(t)
+	assert.Equal(t, 1, code)
+	assert.False(t, r.Usable)
+	require.NotNil(t, backend(t, r, "cuda").Problem)
+	assert.Contains(t, backend(t, r, "cuda").Problem.What, "/there/is/none.so")
+	assert.Equal(t, "Install the vendor's driver, or name its library in ARENAGEN_CUDA_LIBRARY.", backend(t, r, "cuda").Problem.Do)
+	stub := backend(t, r, "stub")
+	assert.Nil(t, stub.Problem)
+	require.Len(t, stub.Devices, 1)
+	assert.Equal(t, uint64(2<<20), stub.Devices[0].Recommended)
+	assert.Contains(t, text, "do        Install the vendor's driver, or name its library in ARENAGEN_HIP_LIBRARY.")
+}
+
+// simulated are the backends whose driver is a simulator here.
+var simulated = []struct{ name, override, library string }{
+	{"cuda", cuda.Override, "libcuda.so.1"},
+	{"hip", hip.Override, "libamdhip64.so.7"},
+}
+
+func TestDoctorOnSimulators(t *testing.T) {
+	for _, s := range simulated {
+		t.Run(s.name, func(t *testing.T) {
+			library := s.override + "=" + filepath.Join(simulators, s.library)
+			for name, tc := range map[string]struct {
+				settings string
+				usable   bool
+				problem  string // of the backend, or of its first device
+				text     string
+			}{
+				"two devices":                      {"devices=2,capacity=0x100000000", true, "", "4 GiB free of 4 GiB"},
+				"no device":                        {"devices=0", false, "no device", "The driver is there and sees no device"},
+				"an old driver":                    {"version=1000000", false, "expected", "Install a newer driver."},
+				"a device without the memory":      {"lacks=0", false, "cannot map memory", "cannot do what an arena needs"},
+				"a full device":                    {"capacity=0x100000", false, "out of memory", "Another process has the device's memory"},
+				"memory that does not return":      {"unmap_keeps_memory=1", true, "does not come back", "Close arenas"},
+				"what is advertised does not work": {"refuses=2,refuses=1", true, "", "not posix_fd"},
+				"settings that are not known":      {"devcies=2", false, "unavailable", "The driver does not start"},
+			} {
+				t.Run(name, func(t *testing.T) {
+					r, text, code := doctor(t, library, "ARENASIM="+tc.settings)
+					b := backend(t, r, s.name)
+					assert.Equal(t, tc.usable, r.Usable, text)
+					assert.Equal(t, tc.usable, code == 0)
+					assert.Contains(t, text, tc.text)
+					found := b.Problem
+					if found == nil && len(b.Devices) > 0 {
+						found = b.Devices[0].Problem
+					}
+					if tc.problem == "" {
+						assert.Nil(t, found)
+						assert.Equal(t, filepath.Join(simulators, s.library), b.Library)
+						assert.Len(t, b.Devices, 2)
+						return
+					}
+					require.NotNil(t, found)
+					assert.Contains(t, found.What, tc.problem)
+					assert.NotEmpty(t, found.Do)
+				})
+			}
+		})
+	}
+}
+
+func TestUsage(t *testing.T) {
+	for _, args := range [][]string{{"doctr"}, {"doctor", "now"}, {"doctor", "--jsn"}} {
+		command := exec.Command(program, args...)
+		output, err := command.CombinedOutput()
+		require.Error(t, err)
+		assert.Contains(t, string(output), "arenactl: ")
+	}
+}

@@ -1,0 +1,52 @@
+// Command arenactl is for people who run arenas: it looks at what a machine has.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+)
+
+func main() {
+	if err := newCommand().Execute(); err != nil {
+		fmt.Fprintln(os.Stderr, "arenactl:", err)
+		os.Exit(1)
+	}
+}
+
+func newCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use:           "arenactl",
+		Short:         "Look at what GPU memory arenas have on this machine",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	command.AddCommand(newDoctor())
+	return command
+}
+
+func newDoctor() *cobra.Command {
+	var asJSON bool
+	command := &cobra.Command{
+		Use:   "doctor",
+		Short: "Tell, for every backend, what is there, what works, and what to do about the rest",
+		Long: `doctor loads every backend's driver, opens every device and tries what an arena needs on it, with one
+granule of memory for a moment. It changes nothing.
+
+It exits with 0 if a backend with a vendor's driver has a device that can be used, else with 1.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			report := examine()
+			if err := report.write(c.OutOrStdout(), asJSON); err != nil {
+				return err
+			}
+			if !report.Usable {
+				return errNoDevice
+			}
+			return nil
+		},
+	}
+	command.Flags().BoolVar(&asJSON, "json", false, "print the report as JSON")
+	return command
+}

@@ -1,0 +1,63 @@
+package gogen
+
+import (
+	"github.com/dave/jennifer/jen"
+
+	"github.com/arenagen/arenagen/gen/internal/emit"
+	"github.com/arenagen/arenagen/gen/internal/ir"
+)
+
+// allFile renders the list of every backend, where there are several.
+//
+//	// Backends are all backends, those that drive devices first.
+//	func Backends() []Backend {
+//		return []Backend{
+//			{Name: <backend>.Backend, Title: "<title>", Override: <backend>.Override, Open: open<Backend>},
+//		}
+//	}
+func allFile(m *ir.Model) []emit.File {
+	libraries := m.Libraries()
+	last := libraries[len(libraries)-1]
+	if len(last.Backends) < 2 {
+		return nil
+	}
+	var packages []string
+	var entries []jen.Code
+	for _, b := range last.Backends {
+		packages = append(packages, backendPath(b))
+		entry := []jen.Code{
+			keyed(jen.Id("Name"), jen.Qual(backendPath(b), "Backend")),
+			keyed(jen.Id("Title"), jen.Lit(b.Title)),
+		}
+		if b.Library != nil {
+			entry = append(entry, keyed(jen.Id("Override"), jen.Qual(backendPath(b), "Override")))
+		}
+		entries = append(entries, jen.Values(append(entry, keyed(jen.Id("Open"), jen.Id(openName(b))))...))
+	}
+	f := newFile(modulePath+"/backends/all", "all", packages...)
+	add(f, doc("Backends are all backends, those that drive devices first.").
+		Func().Id("Backends").Params().Index().Id("Backend").
+		Block(jen.Return(jen.Index().Id("Backend").Add(list(entries...)))))
+	for _, b := range last.Backends {
+		add(f, allOpen(b))
+	}
+	return []emit.File{file("backends/all/zz_generated_backends.go", f, nil, last.Sources...)}
+}
+
+// allOpen renders
+//
+//	func open<Backend>(device int, text string) (*vmm.Device, error) {
+//		options, err := <backend>.ParseOptions(text)
+//		if err != nil {
+//			return nil, err
+//		}
+//		return <backend>.Open(device, options)
+//	}
+func allOpen(b *ir.Backend) jen.Code {
+	return jen.Func().Id(openName(b)).Params(jen.Id("device").Int(), jen.Id("text").String()).
+		Params(jen.Op("*").Qual(vmmPath, "Device"), jen.Error()).Block(
+		jen.List(jen.Id("options"), jen.Err()).Op(":=").Qual(backendPath(b), "ParseOptions").Call(jen.Id("text")),
+		jen.If(jen.Err().Op("!=").Nil()).Block(jen.Return(jen.Nil(), jen.Err())),
+		jen.Return(jen.Qual(backendPath(b), "Open").Call(jen.Id("device"), jen.Id("options"))),
+	)
+}
