@@ -29,6 +29,9 @@ type deferred struct {
 // releaseFreed waits for what may use a record that was freed, and releases it. What must not be waited for is
 // deferred. A failure to wait is reported; the memory is released all the same.
 func (a *Arena) releaseFreed(s *shard, r record) error {
+	if a.waiter == nil {
+		return a.release(s, r)
+	}
 	err := a.waitFor(r.stream)
 	if errors.Is(err, vmm.ErrCapturing) {
 		a.putOff(s, r)
@@ -43,7 +46,7 @@ func (a *Arena) releaseFreed(s *shard, r record) error {
 
 func (a *Arena) waitFor(stream uint64) error {
 	switch {
-	case a.waiter == nil || a.lost.Load() != nil:
+	case a.lost.Load() != nil:
 		return nil
 	case a.drain == vmm.DrainDevice:
 		return a.waiter.WaitDevice()

@@ -37,57 +37,47 @@ func planFor(c Capabilities, devices ...int) plan {
 // do carries a plan out. When a step fails, those before it are undone.
 func (d *Device) do(p plan, to *placement) error {
 	for i := range p {
-		if err := d.step(p[i], to); err != nil {
+		var err error
+		switch p[i].op {
+		case OpCreate:
+			to.handle, err = d.driver.Create(to.size, to.kind.HandleType, to.kind.RDMA)
+		case OpReserve:
+			to.va, err = d.driver.Reserve(to.size, 0, 0)
+		case OpMap:
+			err = d.driver.Map(to.va, to.size, to.handle)
+		case OpGrant:
+			err = d.driver.Grant(to.va, to.size, p[i].device)
+		default:
+			err = &Error{Backend: d.driver.Backend(), Op: p[i].op, Class: ClassNotSupported, Detail: "no plan has this operation"}
+		}
+		if err != nil {
 			return d.undo(p[:i], to, err)
 		}
 	}
 	return nil
 }
 
-func (d *Device) step(s step, to *placement) (err error) {
-	switch s.op {
-	case OpReserve:
-		to.va, err = d.driver.Reserve(to.size, 0, 0)
-	case OpCreate:
-		to.handle, err = d.driver.Create(to.size, to.kind.HandleType, to.kind.RDMA)
-	case OpMap:
-		err = d.driver.Map(to.va, to.size, to.handle)
-	case OpGrant:
-		err = d.driver.Grant(to.va, to.size, s.device)
-	default:
-		err = &Error{Backend: d.driver.Backend(), Op: s.op, Class: ClassNotSupported, Detail: "no plan has this operation"}
-	}
-	return err
-}
-
-// undo takes back, in reverse, what a plan did, and adds what fails to the cause, which may be nil. Where the
-// driver does not keep a handle alive until it is unmapped, a failed unmap keeps the handle (ErrQuarantined).
+// undo takes back, in reverse, what a plan did, and adds what fails to the cause, which may be nil. Access goes with
+// the mapping. Where the driver does not keep a handle alive until it is unmapped, a failed unmap keeps the
+// handle (ErrQuarantined).
 func (d *Device) undo(p plan, to *placement, cause error) error {
 	for i := len(p) - 1; i >= 0; i-- {
-		err := d.undoStep(p[i], to)
-		if err == nil {
-			continue
+		var err error
+		switch p[i].op {
+		case OpCreate:
+			err = d.driver.Release(to.handle)
+		case OpReserve:
+			err = d.driver.Unreserve(to.va, to.size)
+		case OpMap:
+			if err = d.driver.Unmap(to.va, to.size); err != nil && !d.counted {
+				return fmt.Errorf("%w: %w", ErrQuarantined, withUndo(cause, err))
+			}
 		}
-		cause = withUndo(cause, err)
-		if p[i].op == OpMap && !d.counted {
-			return fmt.Errorf("%w: %w", ErrQuarantined, cause)
+		if err != nil {
+			cause = withUndo(cause, err)
 		}
 	}
 	return cause
-}
-
-// undoStep undoes one step. Access goes with the mapping.
-func (d *Device) undoStep(s step, to *placement) error {
-	switch s.op {
-	case OpReserve:
-		return d.driver.Unreserve(to.va, to.size)
-	case OpCreate:
-		return d.driver.Release(to.handle)
-	case OpMap:
-		return d.driver.Unmap(to.va, to.size)
-	default:
-		return nil
-	}
 }
 
 // withUndo adds a failure to undo to the first failure, and never hides that.

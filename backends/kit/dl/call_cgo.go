@@ -10,31 +10,24 @@ package dl
 #include <stdint.h>
 #include <stdlib.h>
 
-#define MAX_ARGS 6
-#define SCRATCH 64
+#define SCRATCH 5
 
 typedef struct {
-	uint64_t args[MAX_ARGS];
-	uint64_t pointers;
-	uint64_t scratch[SCRATCH / 8];
-} arenagen_frame;
-
-typedef struct {
-	uint64_t result;
-	uint64_t scratch[SCRATCH / 8];
+	uint64_t result, s0, s1, s2, s3, s4;
 } arenagen_answer;
 
 typedef uint64_t (*arenagen_function)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
 
 // On the platforms of this project a caller can pass more arguments than a function has.
-#define ARG(i) ((f.pointers >> i & 1) ? (uint64_t)(uintptr_t)((char *)f.scratch + f.args[i]) : f.args[i])
+#define ARG(i, arg) ((pointers >> i & 1) ? (uint64_t)(uintptr_t)((char *)s + arg) : arg)
 
-// The frame comes and goes by value, so that no pointer of Go's is in the hands of the driver, which may call back.
-static arenagen_answer arenagen_call(uintptr_t function, arenagen_frame f) {
-	arenagen_answer a;
-	a.result = ((arenagen_function)function)(ARG(0), ARG(1), ARG(2), ARG(3), ARG(4), ARG(5));
-	for (int i = 0; i < SCRATCH / 8; i++) a.scratch[i] = f.scratch[i];
-	return a;
+// What goes by pointer comes and goes by value, so that no pointer of Go's is in the hands of the driver, which may call back.
+static arenagen_answer arenagen_call(uintptr_t function, uint64_t pointers, uint64_t a, uint64_t b, uint64_t c, uint64_t d,
+                                     uint64_t e, uint64_t f, uint64_t s0, uint64_t s1, uint64_t s2, uint64_t s3,
+                                     uint64_t s4) {
+	uint64_t s[SCRATCH] = {s0, s1, s2, s3, s4};
+	uint64_t result = ((arenagen_function)function)(ARG(0, a), ARG(1, b), ARG(2, c), ARG(3, d), ARG(4, e), ARG(5, f));
+	return (arenagen_answer){result, s[0], s[1], s[2], s[3], s[4]};
 }
 
 // Nothing goes by pointer.
@@ -43,9 +36,12 @@ static uint64_t arenagen_call_plain(uintptr_t function, uint64_t a, uint64_t b, 
 	return ((arenagen_function)function)(a, b, c, d, e, f);
 }
 
-static arenagen_answer arenagen_call_memory(uintptr_t function, arenagen_frame f, int arg, void *memory) {
-	f.args[arg] = (uint64_t)(uintptr_t)memory;
-	return arenagen_call(function, f);
+static arenagen_answer arenagen_call_memory(uintptr_t function, int arg, void *memory, uint64_t pointers, uint64_t a,
+                                            uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f, uint64_t s0,
+                                            uint64_t s1, uint64_t s2, uint64_t s3, uint64_t s4) {
+	uint64_t args[] = {a, b, c, d, e, f};
+	args[arg] = (uint64_t)(uintptr_t)memory;
+	return arenagen_call(function, pointers, args[0], args[1], args[2], args[3], args[4], args[5], s0, s1, s2, s3, s4);
 }
 
 static uintptr_t arenagen_load(const char *name, char **failure) {
@@ -71,24 +67,27 @@ import (
 // Call calls the function and returns its result, of which a function that returns 32 bits sets the
 // lower half only. What it stored is in the frame's Scratch.
 func (f Function) Call(frame *Frame) uint64 {
+	a, s := &frame.Args, &frame.Scratch
 	if frame.Pointers == 0 {
-		a := &frame.Args
 		return uint64(C.arenagen_call_plain(C.uintptr_t(f), C.uint64_t(a[0]), C.uint64_t(a[1]), C.uint64_t(a[2]), C.uint64_t(a[3]),
 			C.uint64_t(a[4]), C.uint64_t(a[5])))
 	}
-	answer := C.arenagen_call(C.uintptr_t(f), *(*C.arenagen_frame)(unsafe.Pointer(frame)))
-	return frame.take(&answer)
+	return frame.take(C.arenagen_call(C.uintptr_t(f), C.uint64_t(frame.Pointers),
+		C.uint64_t(a[0]), C.uint64_t(a[1]), C.uint64_t(a[2]), C.uint64_t(a[3]), C.uint64_t(a[4]), C.uint64_t(a[5]),
+		C.uint64_t(s[0]), C.uint64_t(s[1]), C.uint64_t(s[2]), C.uint64_t(s[3]), C.uint64_t(s[4])))
 }
 
 // CallWith is Call with one argument that is the address of memory, which is the caller's.
 func (f Function) CallWith(frame *Frame, arg int, memory []byte) uint64 {
-	answer := C.arenagen_call_memory(C.uintptr_t(f), *(*C.arenagen_frame)(unsafe.Pointer(frame)), C.int(arg), unsafe.Pointer(unsafe.SliceData(memory)))
-	return frame.take(&answer)
+	a, s := &frame.Args, &frame.Scratch
+	return frame.take(C.arenagen_call_memory(C.uintptr_t(f), C.int(arg), unsafe.Pointer(unsafe.SliceData(memory)), C.uint64_t(frame.Pointers),
+		C.uint64_t(a[0]), C.uint64_t(a[1]), C.uint64_t(a[2]), C.uint64_t(a[3]), C.uint64_t(a[4]), C.uint64_t(a[5]),
+		C.uint64_t(s[0]), C.uint64_t(s[1]), C.uint64_t(s[2]), C.uint64_t(s[3]), C.uint64_t(s[4])))
 }
 
 // take takes what a function stored over, and gives its result.
-func (f *Frame) take(answer *C.arenagen_answer) uint64 {
-	f.Scratch = *(*[ScratchSize]byte)(unsafe.Pointer(&answer.scratch))
+func (f *Frame) take(answer C.arenagen_answer) uint64 {
+	f.Scratch = [scratchWords]uint64{uint64(answer.s0), uint64(answer.s1), uint64(answer.s2), uint64(answer.s3), uint64(answer.s4)}
 	return uint64(answer.result)
 }
 

@@ -15,7 +15,7 @@ import (
 // allocate nothing.
 type call struct {
 	args    [MaxArgs]uintptr
-	scratch [ScratchSize / 8]uint64
+	scratch [scratchWords]uint64
 }
 
 // free are calls that are not used now. It is no sync.Pool: that forgets, and under the race detector on purpose.
@@ -54,21 +54,20 @@ func (f Function) CallWith(frame *Frame, arg int, memory []byte) uint64 {
 // call lets memory escape, so that it does not move either.
 func (f Function) call(frame *Frame, memoryArg int, memory []byte) uint64 {
 	c := take()
-	scratch := unsafe.Slice((*byte)(unsafe.Pointer(&c.scratch)), ScratchSize)
-	copy(scratch, frame.Scratch[:])
+	c.scratch = frame.Scratch
 	for i, arg := range frame.Args {
 		switch {
 		case i == memoryArg:
 			c.args[i] = uintptr(unsafe.Pointer(unsafe.SliceData(memory)))
 		case frame.Pointers>>i&1 != 0:
-			c.args[i] = uintptr(unsafe.Pointer(&scratch[arg]))
+			c.args[i] = uintptr(unsafe.Pointer(&c.scratch)) + uintptr(arg)
 		default:
 			c.args[i] = uintptr(arg)
 		}
 	}
 	result, _, _ := purego.SyscallN(uintptr(f), c.args[:]...)
 	keep(memory)
-	copy(frame.Scratch[:], scratch)
+	frame.Scratch = c.scratch
 	give(c)
 	return uint64(result)
 }

@@ -2,7 +2,6 @@ package dl
 
 import (
 	"bytes"
-	"encoding/binary"
 	"unsafe"
 )
 
@@ -10,7 +9,10 @@ const (
 	// MaxArgs is how many arguments a function can have: integers and pointers.
 	MaxArgs = 6
 	// ScratchSize is how many bytes a call can pass by pointer.
-	ScratchSize = 64
+	ScratchSize = scratchWords * wordSize
+
+	scratchWords = 5
+	wordSize     = 8
 )
 
 // A Frame is the arguments of one call, and what it passes by pointer: structs, and room for what the function
@@ -20,8 +22,8 @@ type Frame struct {
 	Args [MaxArgs]uint64
 	// Pointers has a bit for each argument that is an offset into Scratch: the function gets the address of that.
 	Pointers uint64
-	// Scratch is what such arguments point to. It is aligned to 8 bytes.
-	Scratch [ScratchSize]byte
+	// Scratch is what such arguments point to, as words.
+	Scratch [scratchWords]uint64
 }
 
 // Point makes an argument a pointer into the frame's Scratch.
@@ -30,29 +32,31 @@ func (f *Frame) Point(arg, offset int) {
 	f.Pointers |= 1 << arg
 }
 
-// Put8 to Put64 store a value in Scratch.
-func (f *Frame) Put8(offset int, value uint8) { f.Scratch[offset] = value }
+// Put8 stores a value in Scratch, where nothing was stored before. Offsets are multiples of the value's size. Words are
+// written whole: what is read in another width than it was written makes a processor wait.
+func (f *Frame) Put8(offset int, value uint8) { f.put(offset, uint64(value)) }
 
-// Put16 stores 16 bits.
-func (f *Frame) Put16(offset int, value uint16) {
-	binary.NativeEndian.PutUint16(f.Scratch[offset:], value)
-}
+// Put16 is Put8 for 16 bits.
+func (f *Frame) Put16(offset int, value uint16) { f.put(offset, uint64(value)) }
 
-// Put32 stores 32 bits.
-func (f *Frame) Put32(offset int, value uint32) {
-	binary.NativeEndian.PutUint32(f.Scratch[offset:], value)
-}
+// Put32 is Put8 for 32 bits.
+func (f *Frame) Put32(offset int, value uint32) { f.put(offset, uint64(value)) }
 
-// Put64 stores 64 bits.
-func (f *Frame) Put64(offset int, value uint64) {
-	binary.NativeEndian.PutUint64(f.Scratch[offset:], value)
+// Put64 is Put8 for 64 bits.
+func (f *Frame) Put64(offset int, value uint64) { f.put(offset, value) }
+
+// All platforms of this project have the lowest byte of a word first.
+func (f *Frame) put(offset int, value uint64) {
+	f.Scratch[offset/wordSize] |= value << (8 * (offset % wordSize))
 }
 
 // Get32 reads 32 bits of Scratch.
-func (f *Frame) Get32(offset int) uint32 { return binary.NativeEndian.Uint32(f.Scratch[offset:]) }
+func (f *Frame) Get32(offset int) uint32 {
+	return uint32(f.Scratch[offset/wordSize] >> (8 * (offset % wordSize)))
+}
 
-// Get64 reads 64 bits of Scratch.
-func (f *Frame) Get64(offset int) uint64 { return binary.NativeEndian.Uint64(f.Scratch[offset:]) }
+// Get64 reads 64 bits of Scratch, at a multiple of 8.
+func (f *Frame) Get64(offset int) uint64 { return f.Scratch[offset/wordSize] }
 
 // Flag is a truth value as C has it.
 func Flag(set bool) uint64 {

@@ -58,6 +58,8 @@ type simCall struct {
 	Before []string // statements that fill the arguments
 	After  []string // statements that store what came of it
 	Answer string   // in C: what it answers without asking the core, or ""
+	// Instant is, in C, where the handle goes that the function makes, or NULL; "" where it always does its work.
+	Instant string
 }
 
 // Entries are the exported functions, by name.
@@ -154,10 +156,16 @@ func (p simPage) call(b *ir.Binding) simCall {
 			c.Before = append(c.Before, "a.version = sim_version();")
 		}
 	}
+	if b.Does != nil && slices.Contains(instantOperations, b.Does.Name) {
+		c.Instant = "NULL"
+	}
 	in, out := 0, 0
 	for _, param := range b.Params {
 		switch {
 		case b.Does != nil:
+			if c.Instant != "" && param.Output != nil {
+				c.Instant = param.Name
+			}
 			p.operationParam(&c, b, param)
 		case b.Plays != nil:
 			p.helperParam(&c, b, param, &in, &out)
@@ -165,6 +173,9 @@ func (p simPage) call(b *ir.Binding) simCall {
 	}
 	return c
 }
+
+// instantOperations are those that can answer at once and do nothing, for measuring what a call costs.
+var instantOperations = []string{"create", "map", "grant", "unmap", "release"}
 
 func opName(b *ir.Binding) string {
 	switch {
