@@ -82,7 +82,7 @@ func (s *inProcess) Do(verb string, args ...uint64) Answer {
 		return answer(nil)
 	case "find":
 		return found(args[0], args[1])
-	case "malloc", "free", "close", "drain", "release", "used", "mapped", "live", "closed", "range", "stat", "storm":
+	case "malloc", "free", "close", "drain", "release", "used", "mapped", "live", "closed", "range", "stat", "exported", "storm":
 		return ask(s, verb, s.arena(args[0]), args[1:])
 	default:
 		return s.subject.Driver.Do(verb, args...)
@@ -133,6 +133,12 @@ func ask(s *inProcess, verb string, a *arena.Arena, args []uint64) Answer {
 	case "range":
 		base, length := a.RegisteredRange()
 		return answer(nil, base, length)
+	case "exported":
+		probe, err := a.Backend().(*vmm.Device).Probe()
+		if err != nil {
+			return answer(err)
+		}
+		return answer(nil, uint64(probe.HandleType))
 	case "stat":
 		return answer(nil, counter(a.Stats(), args[0]))
 	default:

@@ -46,8 +46,10 @@ var verbs = map[string][]parameter{
 	"live":    {arg("arena")},
 	"closed":  {arg("arena")},
 	"range":   {arg("arena")}, // gives base and length
-	"stat":    {arg("arena"), {name: "counter", kind: word, words: counters}},
-	"of":      {arg("address")}, // gives the arena, 0 for none
+	// Gives how the arena's memory can be exported: 0 not, 1 as a file descriptor, 2 as a fabric handle.
+	"exported": {arg("arena")},
+	"stat":     {arg("arena"), {name: "counter", kind: word, words: counters}},
+	"of":       {arg("address")}, // gives the arena, 0 for none
 
 	// The C pair, and which arena serves it.
 	"active":     {arg("device"), arg("arena")},
@@ -65,6 +67,7 @@ var verbs = map[string][]parameter{
 	// The driver, where it is a simulator.
 	"fail":       {{name: "operation", kind: word, words: operations}, arg("nth"), {name: "class", kind: word, words: classes}},
 	"fail_not":   {},
+	"refuse":     {{name: "handle type", kind: word, words: handleTypes}},
 	"objects":    {},                                                   // gives how many reservations, handles and mappings there are
 	"violations": {},                                                   // gives how often memory was unmapped under work that uses it
 	"calls":      {{name: "operation", kind: word, words: operations}}, // gives how often it was called since it was asked
@@ -86,8 +89,9 @@ var counters = numbered(
 )
 
 var (
-	operations = named(func(i uint8) string { return vmm.Op(i).String() }, uint8(vmm.OpStreamCapturing)+1)
-	classes    = named(func(i uint8) string { return className(vmm.Class(i)) }, uint8(vmm.ClassDeviceLost)+1)
+	handleTypes = named(func(i uint8) string { return vmm.HandleType(i).String() }, uint8(vmm.HandleTypeFabric)+1)
+	operations  = named(func(i uint8) string { return vmm.Op(i).String() }, uint8(vmm.OpStreamCapturing)+1)
+	classes     = named(func(i uint8) string { return className(vmm.Class(i)) }, uint8(vmm.ClassDeviceLost)+1)
 )
 
 func numbered(names ...string) map[string]uint64 {

@@ -3,16 +3,20 @@
 package conformance_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/arenagen/arenagen/arena"
 	"github.com/arenagen/arenagen/arena/arenatest"
+	"github.com/arenagen/arenagen/arena/vmm"
 	"github.com/arenagen/arenagen/backends/cuda"
 	"github.com/arenagen/arenagen/backends/hip"
 	"github.com/arenagen/arenagen/backends/kit/dl"
@@ -49,10 +53,11 @@ func TestStub(t *testing.T) {
 // A simulated backend is one whose driver is a simulator.
 var simulated = []struct {
 	name, library, override string
-	open                    func(device int) (arena.Backend, error)
+	has                     []string // what its driver can do and others cannot
+	open                    func(device int) (*vmm.Device, error)
 }{
-	{"cuda", "libcuda.so.1", cuda.Override, func(device int) (arena.Backend, error) { return cuda.Open(device, cuda.Options{}) }},
-	{"hip", "libamdhip64.so.7", hip.Override, func(device int) (arena.Backend, error) { return hip.Open(device, hip.Options{}) }},
+	{"cuda", "libcuda.so.1", cuda.Override, []string{"fabric"}, func(device int) (*vmm.Device, error) { return cuda.Open(device, cuda.Options{}) }},
+	{"hip", "libamdhip64.so.7", hip.Override, nil, func(device int) (*vmm.Device, error) { return hip.Open(device, hip.Options{}) }},
 }
 
 func TestSimulated(t *testing.T) {
@@ -62,8 +67,8 @@ func TestSimulated(t *testing.T) {
 			t.Setenv(s.override, file)
 			controls := loadControls(t, file)
 			arenatest.Run(t, &arenatest.InProcess{
-				Open:   s.open,
-				Needs:  []string{"memory", "faults", "streams"},
+				Open:   func(device int) (arena.Backend, error) { return backendOf(s.open(device)) },
+				Needs:  append([]string{"memory", "faults", "streams"}, s.has...),
 				Driver: controls,
 				Reset:  func(*testing.T) { controls.call("arenasim_reset") },
 			})
@@ -71,18 +76,29 @@ func TestSimulated(t *testing.T) {
 	}
 }
 
+// backendOf makes a nil of a device that could not be opened.
+func backendOf(device *vmm.Device, err error) (arena.Backend, error) {
+	if err != nil {
+		return nil, err
+	}
+	return device, nil
+}
+
 // A library is one that was built, with the backend of it that is used and the driver that this loads.
-type library struct{ file, backend, simulator, override string }
+type library struct {
+	file, backend, simulator, override string
+	has                                []string
+}
 
 func libraries() map[string]library {
 	all := map[string]library{
 		"stub":          {file: "libarenagen_stub.so"},
 		"stub in all":   {file: "libarenagen.so", backend: "stub"},
-		"all by itself": {file: "libarenagen.so", simulator: "libcuda.so.1", override: cuda.Override},
+		"all by itself": {file: "libarenagen.so", simulator: "libcuda.so.1", override: cuda.Override, has: []string{"fabric"}},
 	}
 	for _, s := range simulated {
-		all[s.name] = library{"libarenagen_" + s.name + ".so", "", s.library, s.override}
-		all[s.name+" in all"] = library{"libarenagen.so", s.name, s.library, s.override}
+		all[s.name] = library{"libarenagen_" + s.name + ".so", "", s.library, s.override, s.has}
+		all[s.name+" in all"] = library{"libarenagen.so", s.name, s.library, s.override, s.has}
 	}
 	return all
 }
@@ -98,7 +114,7 @@ func TestHosted(t *testing.T) {
 			if l.simulator != "" {
 				subject.Simulator = filepath.Join(out, "sim", l.simulator)
 				subject.Env = []string{l.override + "=" + subject.Simulator}
-				subject.Needs = append(subject.Needs, "faults", "streams")
+				subject.Needs = append(append(subject.Needs, "faults", "streams"), l.has...)
 			}
 			arenatest.Run(t, subject)
 		})
@@ -134,4 +150,63 @@ func (c *controls) Do(verb string, args ...uint64) arenatest.Answer {
 		}}
 	}
 	return arenatest.Answer{Status: "ok", Values: []uint64{c.call("arenasim_"+verb, args...)}}
+}
+
+// Without a driver, auto finds nothing, says why for each, and does not take host memory instead.
+func TestAutoWithoutADriver(t *testing.T) {
+	host := &arenatest.Hosted{
+		Program: arenatest.CompileHost(t, filepath.Join(out, "include")), Library: filepath.Join(out, "lib", "libarenagen.so"),
+		Env: []string{cuda.Override + "=/there/is/none.so", hip.Override + "=/nor/here.so"},
+	}
+	session := host.Start(t)
+	answer := session.Do("create", 64<<20, 0, 0, 0, 0)
+	assert.Equal(t, "unavailable", answer.Status)
+	assert.Contains(t, answer.Text, "no backend has a device that can be used: cuda: ")
+	assert.Contains(t, answer.Text, "/there/is/none.so")
+	assert.Contains(t, answer.Text, "/nor/here.so")
+}
+
+// Of several reasons the most telling one counts.
+func TestAutoWithADriverAndNoDevice(t *testing.T) {
+	for settings, status := range map[string]string{"devices=0": "no_device", "version=1000000": "driver_too_old", "lacks=0": "not_supported"} {
+		host := &arenatest.Hosted{
+			Program: arenatest.CompileHost(t, filepath.Join(out, "include")), Library: filepath.Join(out, "lib", "libarenagen.so"),
+			Env: []string{cuda.Override + "=" + filepath.Join(out, "sim", "libcuda.so.1"), hip.Override + "=/nor/here.so", "ARENASIM=" + settings},
+		}
+		session := host.Start(t)
+		answer := session.Do("create", 64<<20, 0, 0, 0, 0)
+		assert.Equal(t, status, answer.Status, answer.Text)
+	}
+}
+
+// The check for real GPUs works: on a simulator all of it is done but what needs PyTorch.
+func TestGPUCheck(t *testing.T) {
+	for _, s := range simulated {
+		t.Run(s.name, func(t *testing.T) {
+			python := os.Getenv("PYTHON")
+			if python == "" {
+				python = "python3"
+			}
+			command := exec.Command(python, root+"/scripts/gpu_check.py", s.name)
+			command.Env = append(os.Environ(), s.override+"="+filepath.Join(out, "sim", s.library), "PYTHONDONTWRITEBYTECODE=1")
+			var complaints strings.Builder
+			command.Stderr = &complaints
+			output, err := command.Output()
+			require.NoError(t, err, complaints.String())
+			var report struct {
+				Arena  struct{ Device, Properties string }
+				Driver map[string]map[string]float64 `json:"driver_us_by_size"`
+				Pairs  map[string]map[string]float64 `json:"pairs_by_size"`
+				Failed []string
+			}
+			require.NoError(t, json.Unmarshal(output, &report))
+			assert.Empty(t, report.Failed)
+			assert.Equal(t, "Simulated device", report.Arena.Device)
+			assert.Len(t, report.Driver, 4)
+			assert.Len(t, report.Pairs, 4)
+			for _, times := range report.Driver {
+				assert.Len(t, times, 7)
+			}
+		})
+	}
 }

@@ -24,9 +24,9 @@ type phase struct {
 // A world is one arena over a simulated device.
 type world struct {
 	t        *testing.T
-	open     func(device int) (arena.Backend, error)
+	open     func(device int) (*vmm.Device, error)
 	controls *controls
-	device   arena.Backend
+	device   *vmm.Device
 	arena    *arena.Arena
 	first    uint64
 }
@@ -102,7 +102,7 @@ func opName(op uint64) string {
 }
 
 // callsOf are the operations and helpers that a phase calls.
-func callsOf(t *testing.T, open func(int) (arena.Backend, error), c *controls, which int) []uint64 {
+func callsOf(t *testing.T, open func(int) (*vmm.Device, error), c *controls, which int) []uint64 {
 	t.Helper()
 	c.call("arenasim_reset")
 	w := &world{t: t, open: open, controls: c}
@@ -120,7 +120,7 @@ func callsOf(t *testing.T, open func(int) (arena.Backend, error), c *controls, w
 	return called
 }
 
-func checkFault(t *testing.T, open func(int) (arena.Backend, error), c *controls, which int, op uint64, class vmm.Class) {
+func checkFault(t *testing.T, open func(int) (*vmm.Device, error), c *controls, which int, op uint64, class vmm.Class) {
 	t.Helper()
 	runtime.LockOSThread() // what the driver keeps for a thread is looked at
 	defer runtime.UnlockOSThread()

@@ -42,7 +42,7 @@ static const char *backend;
   F(arenagen_arena_malloc) F(arenagen_arena_free) F(arenagen_arena_close) F(arenagen_arena_close_and_drain) \
   F(arenagen_arena_release) F(arenagen_arena_used) F(arenagen_arena_mapped) F(arenagen_arena_live)        \
   F(arenagen_arena_is_closed) F(arenagen_arena_registered_range) F(arenagen_arena_stats)                 \
-  F(arenagen_arena_of) F(arenagen_set_active) F(arenagen_set_active_any) F(mx_malloc) F(mx_free)
+  F(arenagen_arena_of) F(arenagen_arena_device) F(arenagen_set_active) F(arenagen_set_active_any) F(mx_malloc) F(mx_free)
 
 #define DECLARE(name) static __typeof__(&name) my_##name;
 FUNCTIONS(DECLARE)
@@ -146,6 +146,17 @@ static void stat_(const uint64_t *args, struct answer *a) {
       s.late_frees, s.failed_releases, (uint64_t)s.nearly_full,
   };
   give(a, counters[args[1]]);
+}
+
+/* The handle type is the first word of the properties. */
+static void exported(const uint64_t *args, struct answer *a) {
+  static const char *const types[] = {"none", "posix_fd", "fabric"};
+  arenagen_device_info info = {.struct_size = sizeof info};
+  said(a, my_arenagen_arena_device(args[0], &info));
+  size_t length = strcspn(info.properties, " ;");
+  for (uint64_t i = 0; i < 3; i++) {
+    if (strlen(types[i]) == length && !strncmp(types[i], info.properties, length)) give(a, i);
+  }
 }
 
 static void of(const uint64_t *args, struct answer *a) {
@@ -258,7 +269,7 @@ static const struct verb verbs[] = {
     {"live", live},           {"closed", is_closed},       {"range", range},         {"stat", stat_},
     {"of", of},               {"active", active},          {"active_any", active_any}, {"mx_malloc", pair_malloc},
     {"mx_free", pair_free},   {"storm", storm},            {"write", write_},        {"find", find_},
-    {"threads", threads},
+    {"threads", threads},     {"exported", exported},
 };
 
 static void run(const char *name, const uint64_t *args, struct answer *a) {

@@ -33,6 +33,9 @@ uint64_t arenasim_reset(void);
  *   retain_takes_no_reference 1: a handle that is retained is released once less */
 uint64_t arenasim_set(const char *name, uint64_t value);
 
+/* Makes creating memory with a handle type fail although its attribute is 1, as refuses does. */
+uint64_t arenasim_refuse(uint64_t handle_type);
+
 /* Makes the nth call from now on of an operation fail with the driver's code for a class; nth 0 is every call. */
 uint64_t arenasim_fail(uint64_t operation, uint64_t nth, uint64_t class_);
 /* Forgets the faults that were not met. */

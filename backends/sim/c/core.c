@@ -739,6 +739,8 @@ uint64_t arenasim_set(const char *name, uint64_t value) {
   return known;
 }
 
+uint64_t arenasim_refuse(uint64_t handle_type) { return arenasim_set("refuses", handle_type); }
+
 uint64_t arenasim_fail(uint64_t operation, uint64_t nth, uint64_t class) {
   pthread_mutex_lock(&lock);
   int room = fault_count < MAX_FAULTS && operation < SIM_OPS && class < SIM_CLASS_NONE;
