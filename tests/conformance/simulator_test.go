@@ -1,0 +1,248 @@
+package conformance_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/arenagen/arenagen/arena/vmm"
+	"github.com/arenagen/arenagen/backends/kit/dl"
+)
+
+const granule = 2 << 20
+
+// onSimulators runs a test on a driver of each simulator, as after it was loaded.
+func onSimulators(t *testing.T, test func(t *testing.T, d vmm.Driver, c *controls)) {
+	t.Helper()
+	for _, s := range simulated {
+		t.Run(s.name, func(t *testing.T) {
+			file := filepath.Join(out, "sim", s.library)
+			t.Setenv(s.override, file)
+			c := loadControls(t, file)
+			c.call("arenasim_reset")
+			device, err := s.open(0)
+			require.NoError(t, err)
+			t.Cleanup(func() { c.call("arenasim_reset") })
+			test(t, device.Driver(), c)
+		})
+	}
+}
+
+// set changes a setting of a simulator.
+func (c *controls) set(name string, value uint64) {
+	f, ok := c.library.Find("arenasim_set")
+	require.True(c.t, ok)
+	frame := dl.Frame{Args: [dl.MaxArgs]uint64{0, value}}
+	require.Equal(c.t, uint64(1), f.CallWith(&frame, 0, append([]byte(name), 0)), name)
+}
+
+// refused says that a driver did not take an argument.
+func refused(t *testing.T, err error, what string) {
+	t.Helper()
+	assert.ErrorIs(t, err, vmm.ClassInvalidArgument, what)
+}
+
+func must[T any](t *testing.T) func(T, error) T {
+	t.Helper()
+	return func(value T, err error) T {
+		t.Helper()
+		require.NoError(t, err)
+		return value
+	}
+}
+
+func TestSimulatorReservations(t *testing.T) {
+	onSimulators(t, func(t *testing.T, d vmm.Driver, _ *controls) {
+		for _, wrong := range [][2]uint64{{0, 0}, {1, 0}, {granule + 1, 0}, {granule, 3}} {
+			_, err := d.Reserve(wrong[0], wrong[1], 0)
+			refused(t, err, "a size or an alignment")
+		}
+		va := must[uint64](t)(d.Reserve(4*granule, 8*granule, 0))
+		assert.Zero(t, va%(8*granule))
+		refused(t, d.Unreserve(va, granule), "a part")
+		refused(t, d.Unreserve(va+granule, 3*granule), "the end")
+		handle := must[uint64](t)(d.Create(granule, vmm.HandleTypeNone, false))
+		require.NoError(t, d.Map(va+granule, granule, handle))
+		refused(t, d.Unreserve(va, 4*granule), "with something mapped")
+		require.NoError(t, d.Unmap(va+granule, granule))
+		require.NoError(t, d.Unreserve(va, 4*granule))
+		refused(t, d.Unreserve(va, 4*granule), "twice")
+		hinted := must[uint64](t)(d.Reserve(4*granule, 0, va))
+		assert.Equal(t, va, hinted)
+		other := must[uint64](t)(d.Reserve(4*granule, 0, va))
+		assert.NotEqual(t, va, other, "a hint that is taken")
+	})
+}
+
+func TestSimulatorMappings(t *testing.T) {
+	onSimulators(t, func(t *testing.T, d vmm.Driver, c *controls) {
+		va := must[uint64](t)(d.Reserve(8*granule, 0, 0))
+		for _, wrong := range []uint64{0, 1, granule / 2} {
+			_, err := d.Create(wrong, vmm.HandleTypeNone, false)
+			refused(t, err, "a size")
+		}
+		handle := must[uint64](t)(d.Create(2*granule, vmm.HandleTypeNone, false))
+		refused(t, d.Map(va+granule/2, 2*granule, handle), "an address that is not aligned")
+		refused(t, d.Map(va, 4*granule, handle), "beyond the handle")
+		refused(t, d.Map(va+7*granule, 2*granule, handle), "beyond the reservation")
+		refused(t, d.Map(4096*granule, 2*granule, handle), "outside any reservation")
+		refused(t, d.Map(va, 2*granule, handle+99), "no handle")
+		require.NoError(t, d.Map(va, 2*granule, handle))
+		refused(t, d.Map(va+granule, granule, handle), "where something is mapped")
+		require.NoError(t, d.Map(va+2*granule, granule, handle), "one handle at two addresses, and a part from its start on")
+		refused(t, d.Grant(va, granule, 0), "a part of a mapping")
+		refused(t, d.Grant(va, 4*granule, 0), "a hole")
+		refused(t, d.Grant(va, 2*granule, 9), "no device")
+		require.NoError(t, d.Grant(va, 3*granule, 0), "several mappings side by side")
+		refused(t, d.Unmap(va, granule), "a part of a mapping")
+		refused(t, d.Unmap(va+3*granule, granule), "nothing")
+		require.NoError(t, d.Release(handle))
+		refused(t, d.Release(handle), "a handle that is gone")
+		assert.Equal(t, []uint64{0, 2}, []uint64{c.call("arenasim_objects", 1), c.call("arenasim_objects", 2)}, "memory lives while it is mapped")
+		fill(va)
+		require.NoError(t, d.Unmap(va, 3*granule), "several whole mappings")
+		assert.Zero(t, c.call("arenasim_objects", 2))
+	})
+}
+
+func fill(va uint64) { *(*byte)(*(*unsafe.Pointer)(unsafe.Pointer(&va))) = 1 }
+
+// touch reads a byte and tells whether that faulted.
+func touch(va uint64) (faulted bool) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() { faulted = recover() != nil }()
+	_ = *(*byte)(*(*unsafe.Pointer)(unsafe.Pointer(&va)))
+	return false
+}
+
+func TestSimulatorAccess(t *testing.T) {
+	onSimulators(t, func(t *testing.T, d vmm.Driver, _ *controls) {
+		va := must[uint64](t)(d.Reserve(granule, 0, 0))
+		handle := must[uint64](t)(d.Create(granule, vmm.HandleTypeNone, false))
+		memory := make([]byte, 64)
+		assert.True(t, touch(va), "reserved only")
+		require.NoError(t, d.Map(va, granule, handle))
+		assert.True(t, touch(va), "mapped only")
+		refused(t, d.CopyToHost(memory, va), "a copy without access")
+		require.NoError(t, d.Grant(va, granule, 0))
+		assert.False(t, touch(va))
+		require.NoError(t, d.CopyFromHost(va, []byte("what is copied there")))
+		require.NoError(t, d.CopyToHost(memory, va))
+		assert.Equal(t, "what is copied there", string(memory[:20]))
+		refused(t, d.CopyToHost(memory, va+granule-1), "beyond the end")
+		require.NoError(t, d.Unmap(va, granule))
+		assert.True(t, touch(va), "unmapped")
+	})
+}
+
+func TestSimulatorExports(t *testing.T) {
+	onSimulators(t, func(t *testing.T, d vmm.Driver, _ *controls) {
+		plain := must[uint64](t)(d.Create(granule, vmm.HandleTypeNone, false))
+		_, err := d.ExportFD(plain)
+		refused(t, err, "a handle that was not created for that")
+		handle := must[uint64](t)(d.Create(granule, vmm.HandleTypePosixFD, false))
+		fd := must[int](t)(d.ExportFD(handle))
+		defer func() { assert.NoError(t, os.NewFile(uintptr(fd), "memory").Close()) }()
+		again := must[uint64](t)(d.ImportFD(fd))
+		va := must[uint64](t)(d.Reserve(2*granule, 0, 0))
+		require.NoError(t, d.Map(va, granule, handle))
+		require.NoError(t, d.Map(va+granule, granule, again))
+		require.NoError(t, d.Grant(va, 2*granule, 0))
+		require.NoError(t, d.CopyFromHost(va, []byte("shared")))
+		memory := make([]byte, 6)
+		require.NoError(t, d.CopyToHost(memory, va+granule))
+		assert.Equal(t, "shared", string(memory))
+		retained := must[uint64](t)(d.Retain(va + 100))
+		assert.Equal(t, handle, retained)
+		require.NoError(t, d.Release(handle))
+		require.NoError(t, d.Release(handle), "it was retained once")
+		refused(t, d.Release(handle), "and not twice")
+		dmabuf, err := d.ExportDmabuf(va, granule, false)
+		require.NoError(t, err)
+		require.NoError(t, os.NewFile(uintptr(dmabuf), "dmabuf").Close())
+		_, err = d.ExportDmabuf(va+1, granule, false)
+		refused(t, err, "an address within a page")
+	})
+}
+
+func TestSimulatorQuirks(t *testing.T) {
+	onSimulators(t, func(t *testing.T, d vmm.Driver, c *controls) {
+		c.set("capacity", 4*granule)
+		_, err := d.Create(8*granule, vmm.HandleTypeNone, false)
+		require.ErrorIs(t, err, vmm.ClassOutOfMemory)
+		va := must[uint64](t)(d.Reserve(4*granule, 0, 0))
+		handle := must[uint64](t)(d.Create(granule, vmm.HandleTypeNone, false))
+
+		c.set("map_does_nothing", 1)
+		require.NoError(t, d.Map(va, granule, handle))
+		refused(t, d.Grant(va, granule, 0), "what was not mapped")
+		c.set("map_does_nothing", 0)
+
+		c.set("grant_fails_on_tail", 1)
+		require.NoError(t, d.Map(va+granule, granule, handle))
+		refused(t, d.Grant(va+granule, granule, 0), "a tail")
+		c.set("grant_fails_on_tail", 0)
+
+		c.set("reserve_gives_null", 1)
+		assert.Zero(t, must[uint64](t)(d.Reserve(granule, 0, 0)))
+		c.set("reserve_gives_null", 0)
+
+		c.set("retain_takes_no_reference", 1)
+		must[uint64](t)(d.Retain(va + granule))
+		require.NoError(t, d.Release(handle))
+		refused(t, d.Release(handle), "no reference was taken")
+		c.set("retain_takes_no_reference", 0)
+
+		c.set("mapping_limit", 1)
+		more := must[uint64](t)(d.Create(granule, vmm.HandleTypeNone, false))
+		require.NoError(t, d.Map(va, granule, more))
+		require.NoError(t, d.Grant(va, granule, 0))
+		assert.ErrorIs(t, d.Grant(va+granule, granule, 0), vmm.ClassOutOfMemory)
+	})
+}
+
+// A device reports what its driver does wrong, and does not go on as if nothing were.
+func TestDevicesOnFaultyDrivers(t *testing.T) {
+	for _, s := range simulated {
+		t.Run(s.name, func(t *testing.T) {
+			file := filepath.Join(out, "sim", s.library)
+			t.Setenv(s.override, file)
+			c := loadControls(t, file)
+			for setting, op := range map[string]func(*vmm.Device) error{
+				"reserve_gives_null":  func(d *vmm.Device) error { _, err := d.Reserve(granule, granule, 0); return err },
+				"map_does_nothing":    func(d *vmm.Device) error { _, err := d.Probe(); return err },
+				"grant_fails_on_tail": func(d *vmm.Device) error { return secondGrant(d) },
+			} {
+				c.call("arenasim_reset")
+				device, err := s.open(0)
+				require.NoError(t, err)
+				c.set(setting, 1)
+				err = op(device)
+				require.Error(t, err, setting)
+				failed := new(vmm.Error)
+				require.ErrorAs(t, err, &failed)
+				c.call("arenasim_reset")
+			}
+		})
+	}
+}
+
+// secondGrant allocates twice in one reservation.
+func secondGrant(d *vmm.Device) error {
+	va, err := d.Reserve(2*granule, granule, 0)
+	if err != nil {
+		return err
+	}
+	_, first := d.Allocate(va, granule)
+	_, second := d.Allocate(va+granule, granule)
+	if first != nil {
+		return errors.New("the first allocation failed too")
+	}
+	return second
+}
