@@ -66,6 +66,7 @@ var rooms = []struct {
 	{"gen", []string{"gen"}},
 	{"backends/kit/capi", []string{"arena", "backends/kit"}},
 	{"backends/kit", []string{"arena/vmm", "backends/kit"}},
+	{"backends/all", []string{"arena", "backends"}},
 	{"backends/*/libarenagen*", []string{"arena", "backends"}},
 	{"backends/*", []string{"arena/vmm", "backends/kit"}},
 	{"*", []string{"arena", "backends", "cmd", "internal"}},

@@ -301,6 +301,12 @@ func TestRealLibraries(t *testing.T) {
 				assert.Contains(t, answer.Text, tc.says)
 				assert.Equal(t, "no_device", session.Do("create", 64<<20, 0, 0, 0, 0).Status, "the process lives on")
 			}
+			doctor := exec.Command(filepath.Join(out, "bin", "arenactl"), "doctor")
+			doctor.Env = append(os.Environ(), tc.override+"="+real, "LD_LIBRARY_PATH="+strings.Join(needed, ":"))
+			output, err = doctor.Output()
+			assert.Error(t, err, "there is no device that can be used")
+			assert.Contains(t, string(output), tc.says)
+			assert.Contains(t, string(output), "The driver is there and sees no device")
 		})
 	}
 }
