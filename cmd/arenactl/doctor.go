@@ -116,7 +116,7 @@ func examineDevice(b all.Backend, ordinal int) deviceReport {
 		if t.Err != nil {
 			answer = t.Err.Error()
 		}
-		r.Trials = append(r.Trials, trial{t.Properties.String(), answer})
+		r.Trials = append(r.Trials, trial{t.String(), answer})
 	}
 	returns, err := d.MemoryReturns()
 	switch {

@@ -59,6 +59,7 @@ func must[T any](t *testing.T) func(T, error) T {
 
 func TestSimulatorReservations(t *testing.T) {
 	onSimulators(t, func(t *testing.T, d vmm.Driver, _ *controls) {
+		t.Helper()
 		for _, wrong := range [][2]uint64{{0, 0}, {1, 0}, {granule + 1, 0}, {granule, 3}} {
 			_, err := d.Reserve(wrong[0], wrong[1], 0)
 			refused(t, err, "a size or an alignment")
@@ -82,6 +83,7 @@ func TestSimulatorReservations(t *testing.T) {
 
 func TestSimulatorMappings(t *testing.T) {
 	onSimulators(t, func(t *testing.T, d vmm.Driver, c *controls) {
+		t.Helper()
 		va := must[uint64](t)(d.Reserve(8*granule, 0, 0))
 		for _, wrong := range []uint64{0, 1, granule / 2} {
 			_, err := d.Create(wrong, vmm.HandleTypeNone, false)
@@ -123,6 +125,7 @@ func touch(va uint64) (faulted bool) {
 
 func TestSimulatorAccess(t *testing.T) {
 	onSimulators(t, func(t *testing.T, d vmm.Driver, _ *controls) {
+		t.Helper()
 		va := must[uint64](t)(d.Reserve(granule, 0, 0))
 		handle := must[uint64](t)(d.Create(granule, vmm.HandleTypeNone, false))
 		memory := make([]byte, 64)
@@ -143,6 +146,7 @@ func TestSimulatorAccess(t *testing.T) {
 
 func TestSimulatorExports(t *testing.T) {
 	onSimulators(t, func(t *testing.T, d vmm.Driver, _ *controls) {
+		t.Helper()
 		plain := must[uint64](t)(d.Create(granule, vmm.HandleTypeNone, false))
 		_, err := d.ExportFD(plain)
 		refused(t, err, "a handle that was not created for that")
@@ -173,6 +177,7 @@ func TestSimulatorExports(t *testing.T) {
 
 func TestSimulatorQuirks(t *testing.T) {
 	onSimulators(t, func(t *testing.T, d vmm.Driver, c *controls) {
+		t.Helper()
 		c.set("capacity", 4*granule)
 		_, err := d.Create(8*granule, vmm.HandleTypeNone, false)
 		require.ErrorIs(t, err, vmm.ClassOutOfMemory)
