@@ -3,6 +3,7 @@
 package conformance_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -179,15 +180,14 @@ func TestAutoWithADriverAndNoDevice(t *testing.T) {
 	}
 }
 
+// python is the interpreter, which an environment variable can choose.
+func python() string { return cmp.Or(os.Getenv("PYTHON"), "python3") }
+
 // The check for real GPUs works: on a simulator all of it is done but what needs PyTorch.
 func TestGPUCheck(t *testing.T) {
 	for _, s := range simulated {
 		t.Run(s.name, func(t *testing.T) {
-			python := os.Getenv("PYTHON")
-			if python == "" {
-				python = "python3"
-			}
-			command := exec.Command(python, root+"/scripts/gpu_check.py", s.name)
+			command := exec.Command(python(), root+"/scripts/gpu_check.py", s.name)
 			command.Env = append(os.Environ(), s.override+"="+filepath.Join(out, "sim", s.library), "PYTHONDONTWRITEBYTECODE=1")
 			var complaints strings.Builder
 			command.Stderr = &complaints
@@ -208,5 +208,40 @@ func TestGPUCheck(t *testing.T) {
 				assert.Len(t, times, 7)
 			}
 		})
+	}
+}
+
+// A program in Python chooses the driver after it started: Go's own environment would not see that.
+func TestOverrideFromPython(t *testing.T) {
+	const program = `
+import ctypes, os, sys
+sys.path.insert(0, sys.argv[1])
+from arenagen import _abi as abi
+os.environ[sys.argv[3]] = sys.argv[4]
+lib = ctypes.CDLL(sys.argv[2])
+abi.declare(lib)
+arena = ctypes.c_uint64()
+status = lib.arenagen_arena_create(abi.ArenaOptions(), arena)
+info = abi.DeviceInfo()
+if status == abi.Status.OK:
+    status = lib.arenagen_arena_device(arena, info)
+error = abi.Error()
+lib.arenagen_last_error(error)
+print(status, info.library.decode(), info.name.decode(), error.text.decode())
+`
+	for _, s := range simulated {
+		for file, says := range map[string]string{
+			filepath.Join(out, "sim", s.library):          filepath.Join(out, "sim", s.library) + " Simulated device",
+			filepath.Join(out, "sim", "there_is_none.so"): "there_is_none.so",
+			// A library that is not the driver.
+			filepath.Join(out, "lib", "libarenagen_stub.so"): "has no function",
+			"relative.so": "expected an absolute path",
+		} {
+			command := exec.Command(python(), "-c", program, root+"/python", filepath.Join(out, "lib", "libarenagen_"+s.name+".so"), s.override, file)
+			command.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")
+			output, err := command.CombinedOutput()
+			require.NoError(t, err, string(output))
+			assert.Contains(t, string(output), says)
+		}
 	}
 }

@@ -135,6 +135,8 @@ func TestSimulatorAccess(t *testing.T) {
 		refused(t, d.CopyToHost(memory, va), "a copy without access")
 		require.NoError(t, d.Grant(va, granule, 0))
 		assert.False(t, touch(va))
+		require.NoError(t, d.CopyToHost(memory, va))
+		assert.Equal(t, byte(0xa5), memory[0], "new memory is not zeroed")
 		require.NoError(t, d.CopyFromHost(va, []byte("what is copied there")))
 		require.NoError(t, d.CopyToHost(memory, va))
 		assert.Equal(t, "what is copied there", string(memory[:20]))
@@ -172,6 +174,33 @@ func TestSimulatorExports(t *testing.T) {
 		require.NoError(t, os.NewFile(uintptr(dmabuf), "dmabuf").Close())
 		_, err = d.ExportDmabuf(va+1, granule, false)
 		refused(t, err, "an address within a page")
+	})
+}
+
+func TestSimulatorFaults(t *testing.T) {
+	names := map[string]string{"cuda": "cuMemCreate", "hip": "hipMemCreate"}
+	onSimulators(t, func(t *testing.T, d vmm.Driver, c *controls) {
+		t.Helper()
+		f, ok := c.library.Find("arenasim_fail_function")
+		require.True(t, ok)
+		frame := dl.Frame{Args: [dl.MaxArgs]uint64{0, 2, 4242}}
+		require.Equal(t, uint64(1), f.CallWith(&frame, 0, append([]byte(names[d.Backend()]), 0)))
+		must[uint64](t)(d.Create(granule, vmm.HandleTypeNone, false))
+		_, err := d.Create(granule, vmm.HandleTypeNone, false)
+		failed := new(vmm.Error)
+		require.ErrorAs(t, err, &failed)
+		assert.Equal(t, int64(4242), failed.Code)
+		assert.Equal(t, vmm.ClassUnknown, failed.Class)
+		assert.ErrorContains(t, err, "a code without a name, 4242")
+		must[uint64](t)(d.Create(granule, vmm.HandleTypeNone, false))
+
+		require.Equal(t, uint64(1), c.call("arenasim_fail", uint64(vmm.OpReserve), 0, uint64(vmm.ClassOutOfMemory)))
+		for range 3 {
+			_, err := d.Reserve(granule, 0, 0)
+			require.ErrorIs(t, err, vmm.ClassOutOfMemory)
+		}
+		c.call("arenasim_fail_not")
+		must[uint64](t)(d.Reserve(granule, 0, 0))
 	})
 }
 

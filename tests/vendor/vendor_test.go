@@ -51,6 +51,8 @@ var headers = []header{
 	{"cuda", "cuda-dev-12.4", "usr/include"},
 	{"hip", "hip-5.2", "usr/include"},
 	{"hip", "hip-5.7", "usr/include"},
+	{"hip", "hip-6", "usr/include"},
+	{"hip", "hip-7", "usr/include"},
 }
 
 // each runs a test for every header that was fetched. Those of the large packages are there on demand only.
@@ -68,7 +70,7 @@ func each(t *testing.T, test func(t *testing.T, h header, include string)) {
 		t.Run(h.name, func(t *testing.T) { test(t, h, found[0]) })
 	}
 	assert.GreaterOrEqual(t, backends["cuda"], 3)
-	assert.GreaterOrEqual(t, backends["hip"], 2)
+	assert.GreaterOrEqual(t, backends["hip"], 4)
 }
 
 // compilers are those of the platforms that the libraries are built for.

@@ -25,7 +25,7 @@ uint64_t arenasim_reset(void);
  *   latency            nanoseconds that each call takes, 0
  *   instant            1: create, map, grant, unmap and release answer at once and do nothing
  *   mapping_limit      how many mappings can be granted, 0 for any number
- *   fd_per_handle      1: each handle takes a file descriptor
+ *   fd_per_handle      1: each handle takes one of the process's first file descriptors; else one above 511
  *   grant_fails_on_tail  1: a grant fails that begins behind another mapping of its reservation
  *   map_does_nothing   1: a map answers success and maps nothing
  *   reserve_gives_null 1: a reserve answers success and gives 0
@@ -38,6 +38,8 @@ uint64_t arenasim_refuse(uint64_t handle_type);
 
 /* Makes the nth call from now on of an operation fail with the driver's code for a class; nth 0 is every call. */
 uint64_t arenasim_fail(uint64_t operation, uint64_t nth, uint64_t class_);
+/* The same for a function by its name in the vendor's header, with any code. */
+uint64_t arenasim_fail_function(const char *function, uint64_t nth, uint64_t code);
 /* Forgets the faults that were not met. */
 uint64_t arenasim_fail_not(void);
 

@@ -194,6 +194,16 @@ static void drop(struct memory *gone) {
   free(gone);
 }
 
+/* poison sees to it that new memory does not look as if it were zeroed: the start of its first granules. */
+static int poison(int fd, uint64_t size) {
+  char bytes[64];
+  memset(bytes, 0xa5, sizeof bytes);
+  for (uint64_t i = 0; i < 64 && i * settings.min_granule < size; i++) {
+    if (pwrite(fd, bytes, sizeof bytes, (off_t)(i * settings.min_granule)) != (ssize_t)sizeof bytes) return 0;
+  }
+  return 1;
+}
+
 static enum sim_class create(struct sim_args *a) {
   int64_t device = a->device >= 0 ? a->device : current();
   if (!is_device(device) || !a->size || !multiple(a->size, settings.min_granule) || a->handle_type < 0) {
@@ -202,7 +212,7 @@ static enum sim_class create(struct sim_args *a) {
   if (settings.refuses[a->handle_type] || (a->rdma && settings.refuses_rdma)) return SIM_CLASS_NOT_PERMITTED;
   if (a->size > settings.capacity - used[device]) return SIM_CLASS_OUT_OF_MEMORY;
   int fd = memfd_create("arenasim", MFD_CLOEXEC);
-  if (fd < 0 || ftruncate(fd, (off_t)a->size)) {
+  if (fd < 0 || ftruncate(fd, (off_t)a->size) || !poison(fd, a->size)) {
     if (fd >= 0) close(fd);
     return SIM_CLASS_OUT_OF_MEMORY;
   }
@@ -598,28 +608,29 @@ enum sim_class sim_do(enum sim_op op, struct sim_args *args) {
 
 #define MAX_FAULTS 64
 static struct fault {
-  uint64_t operation, nth, class;
+  uint64_t operation, nth;
+  char function[64]; /* or all of the operation's, where it is empty */
+  int64_t code;
 } faults[MAX_FAULTS];
 static int fault_count;
 static atomic_uint_fast64_t calls[SIM_OPS], asked[SIM_OPS], failures[SIM_OPS];
 
-/* fault_of finds what a call is told to fail with, SIM_CLASS_NONE for nothing. The caller has the lock. */
-static enum sim_class fault_of(enum sim_op op) {
-  enum sim_class class = SIM_CLASS_NONE;
+/* fault_of finds what a call is told to fail with, and tells whether there is anything. The caller has the lock. */
+static int fault_of(enum sim_op op, const char *function, int64_t *code) {
+  int found = 0;
   for (int i = 0; i < fault_count; i++) {
-    if (faults[i].operation != (uint64_t)op) continue;
-    if (faults[i].nth == 0) {
-      class = (enum sim_class)faults[i].class;
-    } else if (--faults[i].nth == 0) {
-      class = (enum sim_class)faults[i].class;
-      faults[i--] = faults[--fault_count];
-    }
+    struct fault *f = &faults[i];
+    if (*f->function ? strcmp(f->function, function) != 0 : f->operation != (uint64_t)op) continue;
+    int once = f->nth != 0;
+    if (once && --f->nth) continue;
+    found = 1;
+    *code = f->code;
+    if (once) faults[i--] = faults[--fault_count];
   }
-  return class;
+  return found;
 }
 
 int sim_enter(enum sim_op op, const char *function, int64_t *code) {
-  (void)function;
   if (settings.latency) {
     struct timespec wait = {(time_t)(settings.latency / 1000000000), (long)(settings.latency % 1000000000)};
     nanosleep(&wait, NULL);
@@ -627,12 +638,11 @@ int sim_enter(enum sim_op op, const char *function, int64_t *code) {
   if (atomic_load_explicit(&forked, memory_order_relaxed)) return 0;
   pthread_mutex_lock(&lock);
   calls[op]++;
-  enum sim_class class = fault_of(op);
-  if (class != SIM_CLASS_NONE) failures[op]++;
+  int fails = fault_of(op, function, code);
+  if (fails) failures[op]++;
   pthread_mutex_unlock(&lock);
-  if (class == SIM_CLASS_NONE) return 0;
-  *code = thread.failure = sim_driver.codes[class];
-  return 1;
+  if (fails) thread.failure = *code;
+  return fails;
 }
 
 int64_t sim_leave(enum sim_op op, const char *function, enum sim_class class) {
@@ -741,12 +751,24 @@ uint64_t arenasim_set(const char *name, uint64_t value) {
 
 uint64_t arenasim_refuse(uint64_t handle_type) { return arenasim_set("refuses", handle_type); }
 
-uint64_t arenasim_fail(uint64_t operation, uint64_t nth, uint64_t class) {
+static uint64_t arm(struct fault fault) {
   pthread_mutex_lock(&lock);
-  int room = fault_count < MAX_FAULTS && operation < SIM_OPS && class < SIM_CLASS_NONE;
-  if (room) faults[fault_count++] = (struct fault){operation, nth, class};
+  int room = fault_count < MAX_FAULTS;
+  if (room) faults[fault_count++] = fault;
   pthread_mutex_unlock(&lock);
   return (uint64_t)room;
+}
+
+uint64_t arenasim_fail(uint64_t operation, uint64_t nth, uint64_t class) {
+  if (operation >= SIM_OPS || class >= SIM_CLASS_NONE) return 0;
+  return arm((struct fault){.operation = operation, .nth = nth, .code = sim_driver.codes[class]});
+}
+
+uint64_t arenasim_fail_function(const char *function, uint64_t nth, uint64_t code) {
+  struct fault f = {.nth = nth, .code = (int32_t)code};
+  if (strlen(function) >= sizeof f.function) return 0;
+  strcpy(f.function, function);
+  return arm(f);
 }
 
 uint64_t arenasim_fail_not(void) {
