@@ -77,9 +77,7 @@ ABOUT_DRIVER_PAIRS = """
 - An allocation is three calls of the driver and a free two, as on a GPU; a call crosses from Go to C. A
   test counts them. The simulator is built without its memory work then: what is left is what each call costs.
 - The reference makes its five calls within C++, as above.
-- What a drain policy adds to a free, in calls of the CUDA driver: nothing (`none`); the device (`device`) two
-  for the capture mode, one that waits and four for the context; the stream (`stream`, the usual) one more,
-  which asks whether it is captured, with a context of its own, so five more.
+- What a drain policy adds to a free is in README.md.
 """
 
 ABOUT_PAIRS = """

@@ -1,0 +1,51 @@
+package conformance_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/arenagen/arenagen/arena"
+	"github.com/arenagen/arenagen/arena/vmm"
+)
+
+// TestCallsOfPolicies counts the driver calls of a pair, once a device is warm, for each drain policy. README.md has
+// the table.
+func TestCallsOfPolicies(t *testing.T) {
+	type count struct{ allocate, free uint64 }
+	want := map[string]map[vmm.Drain]count{
+		"cuda": {vmm.DrainNone: {3, 2}, vmm.DrainStream: {3, 14}, vmm.DrainDevice: {3, 9}, vmm.DrainDefault: {3, 14}},
+		"hip":  {vmm.DrainNone: {3, 2}, vmm.DrainStream: {3, 12}, vmm.DrainDevice: {3, 8}, vmm.DrainDefault: {3, 12}},
+	}
+	for _, s := range simulated {
+		t.Run(s.name, func(t *testing.T) {
+			file := filepath.Join(out, "sim", s.library)
+			t.Setenv(s.override, file)
+			c := loadControls(t, file)
+			c.call("arenasim_reset")
+			calls := func() (sum uint64) {
+				for op := range uint64(lastOp) {
+					sum += c.call("arenasim_calls", op)
+				}
+				return sum
+			}
+			device, err := s.open(0)
+			require.NoError(t, err)
+			_, err = device.Probe()
+			require.NoError(t, err)
+			for drain, want := range want[s.name] {
+				a, err := arena.New(device, arena.Config{Total: 64 << 20, Drain: drain})
+				require.NoError(t, err)
+				calls()
+				va, err := a.Malloc(1)
+				require.NoError(t, err)
+				allocate := calls()
+				require.NoError(t, a.Free(va))
+				assert.Equal(t, want, count{allocate, calls()}, "drain %d", drain)
+				require.NoError(t, a.Release())
+			}
+		})
+	}
+}
