@@ -34,6 +34,7 @@ LOAD = "out/bench/load"
 GENERATOR = "out/bench/arenagen"
 LIBRARY = "out/lib/libarenagen_stub.so"
 DRIVER_LIBRARY = "out/lib/libarenagen_cuda.so"
+DRIVER_CALLS = ("cuMemCreate", "cuMemMap", "cuMemSetAccess", "cuMemUnmap", "cuMemRelease")
 
 # The limits.
 PAIR_RATIO = {1: 4.0, 2: 1.5}  # by the number of threads
@@ -76,7 +77,7 @@ what carries over to another are the ratios, both sides of which were measured i
 ABOUT_DRIVER_PAIRS = """
 - An allocation is three calls of the driver and a free two, as on a GPU; a call crosses from Go to C. A
   test counts them. The simulator is built without its memory work then: what is left is what each call costs.
-- The reference makes its five calls within C++, as above.
+- The reference makes the same five calls of the same simulator, within C++.
 - What a drain policy adds to a free is in README.md.
 """
 
@@ -226,7 +227,7 @@ def driver_pairs() -> Section:
         "The same with five calls of a driver's library",
         "Through the C pair of libarenagen_cuda.so, without draining, on the driver simulator, told to answer at once.",
         "malloc + free pair with five driver calls",
-        [PAIR, REFERENCE, DRIVER_LIBRARY, ""],
+        [PAIR, REFERENCE, DRIVER_LIBRARY, "", str(simulator.relative_to(ROOT)), *DRIVER_CALLS],
         {"ARENAGEN_CUDA_LIBRARY": str(simulator), "ARENASIM": "instant=1"},
         DRIVER_RATIO,
         ABOUT_DRIVER_PAIRS,
@@ -257,7 +258,7 @@ def pairs_through(
         title,
         f"{intro} Nanoseconds for a pair on each thread, in rounds of {result['pairs']:,}.",
         table([*head, "Handover", "Rounds that count"], rows),
-        [[*told, *command[:-1], command[-1] or '""']],
+        [[*told, *(word or '""' for word in command)]],
         notes,
         limits,
     )

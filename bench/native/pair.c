@@ -2,13 +2,16 @@
  * Times malloc + free pairs through two C pairs in one process, the reference's and a library of
  * ours: in turns, with 1 thread and with 2. Prints JSON.
  *
- *   pair <reference library> <arenagen library> <options of its backend>
+ *   pair <reference library> <arenagen library> <options of its backend> [<driver> <create> <map> <grant> <unmap> <release>]
+ *
+ * With a driver, the reference calls these functions of it, the same that ours calls; else functions that answer at once.
  *
  * Every round has a fresh arena and fresh threads, each on a core of its own, which do some pairs before the
  * clock starts. A round's time is the mean over its threads of a thread's own time for one pair.
  */
 #include "common.h"
 #include "instant.h"
+#include "loaded.h"
 #include "reference.h"
 
 #include <arenagen.h>
@@ -35,10 +38,12 @@ typedef struct {
 
 static void (*new_reference)(const ReferenceDriver *driver, uint64_t base, uint64_t total, uint64_t granule);
 
+static const ReferenceDriver *reference_driver = &instant_driver;
+
 static void open_reference(void)
 {
   /* Nothing is behind the reference's addresses, so any base will do. */
-  new_reference(&instant_driver, UINT64_C(1) << 45, (uint64_t)total, (uint64_t)size);
+  new_reference(reference_driver, UINT64_C(1) << 45, (uint64_t)total, (uint64_t)size);
 }
 
 /* The next open_reference deletes the arena. */
@@ -285,8 +290,10 @@ int main(int argc, char **argv)
 {
   subject theirs, ours;
 
-  if (argc != 4)
-    fail("usage", "pair <reference library> <arenagen library> <options of its backend>");
+  if (argc != 4 && argc != 10)
+    fail("usage", "pair <reference library> <arenagen library> <options of its backend> [<driver> <its five functions>]");
+  if (argc == 10)
+    reference_driver = load_driver(argv[4], argv + 5);
   backend_options = argv[3];
   theirs = load_reference(argv[1]);
   ours = load_arenagen(argv[2]);
