@@ -90,10 +90,11 @@ BACKEND ?= cuda
 gpu-check: out/lib/libarenagen_$(BACKEND).so
 	$(PYTHON) scripts/gpu_check.py $(BACKEND) out/lib/libarenagen_$(BACKEND).so
 
-# verify-vendor compares the specs with everything that vendors publish, also in large packages (2 GB).
+# verify-vendor compares the specs with everything that vendors publish, also in large packages (2 GB). It names licences.
 .PHONY: verify-vendor
 verify-vendor: all
-	VENDOR=all $(GO) test -count=1 -v ./tests/vendor
+	PYTHON="$(PYTHON)" scripts/fetch-vendor out/vendor all
+	$(GO) test -count=1 -v ./tests/vendor
 
 .PHONY: generate
 generate:

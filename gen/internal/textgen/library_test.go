@@ -22,6 +22,7 @@ func vendorModel() *ir.Model {
 	props := &ir.CType{Name: "toyProps", Kind: ir.CStruct, C: "toyProps", Size: 8, Layouts: []*ir.Layout{{Versions: ir.Versions{From: since}, Size: 8, Fields: []*ir.CField{
 		{Name: "kind", Type: i, Offset: 4, Size: 4},
 	}}}}
+	device := &ir.CType{Name: "toyDevice", Kind: ir.CInt, C: "toyDevice", Size: 4}
 	mode := &ir.CType{Name: "toyMode", Kind: ir.CEnum, C: "toyMode", Size: 4, Values: []*ir.CValue{{Name: "TOY_FAST", Value: 3, Since: since}}}
 	fill := &ir.Fill{Type: props, Layouts: []*ir.LayoutFill{{Size: 8, Fields: []*ir.FieldFill{{Path: "kind", Offset: 4, Width: 4, Type: i, Bound: ir.Bound{Kind: ir.BoundConst, Const: &two}}}}}}
 	exports := func(o *ir.Operation, kind *int64) *ir.Binding {
@@ -42,7 +43,7 @@ func vendorModel() *ir.Model {
 			Name: "toy", File: "spec/backends/toy.yaml",
 			Library: &ir.Library{
 				Names: []string{"libtoy.so.1", "libtoy.so"}, Override: "TOY_LIBRARY", Header: &ir.Header{Include: "toy.h", Version: "TOY_VERSION", Define: "TOY"},
-				Version: &ir.DriverVersion{Major: 1000, Minor: 10, Oldest: ir.Version{Major: 1}}, Types: []*ir.CType{mode, props},
+				Version: &ir.DriverVersion{Major: 1000, Minor: 10, Oldest: ir.Version{Major: 1}}, Types: []*ir.CType{device, mode, props},
 				Helpers: []*ir.Binding{start}, Open: []*ir.Step{{Call: &ir.CallStep{Call: ir.Call{Function: start}}}},
 			},
 			Result: &ir.Result{Codes: []*ir.Code{{Name: "TOY_FULL", Value: 2, Class: &ir.Class{Name: "out_of_memory"}}, {Name: "TOY_ODD", Value: 9, Since: since, Class: &ir.Class{Name: "unknown"}}}},
@@ -116,13 +117,17 @@ func TestVendorChecks(t *testing.T) {
 	assert.Equal(t, "tests/vendor/checks/zz_generated_toy.c", files[0].Path)
 	text := string(files[0].Content)
 	for _, lines := range []string{
-		"#define TOY\n#include <toy.h>\n",
+		"#define TOY\n#include <toy.h>\n#ifndef TOY_VERSION\n#error",
+		"_Static_assert(sizeof(toyDevice) == 4, \"the size of toyDevice\");\n_Static_assert((toyDevice)-1 < 0, \"the sign of toyDevice\");\n#endif",
 		"#if TOY_VERSION >= 2010\n_Static_assert(TOY_FAST == 3, \"TOY_FAST\");\n#endif",
 		"#if TOY_VERSION >= 2010\n_Static_assert(sizeof(toyProps) == 8, \"the size of toyProps\");\n_Static_assert(offsetof(toyProps, kind) == 4, \"toyProps.kind\");",
 		"#if 1\n_Static_assert(TOY_FULL == 2, \"TOY_FULL\");\n#endif",
-		"#if TOY_VERSION >= 2010\n/* toyResult toyCreate(void **handle, size_t size, const void *props) */\n" +
+		"#if TOY_VERSION >= 2010\n" +
 			"_Static_assert(__builtin_types_compatible_p(__typeof__(&toyCreate), toyResult (*)(void **handle, size_t size, const void *props)) || " +
-			"__builtin_types_compatible_p(__typeof__(&toyCreate), toyResult (*)(void **handle, size_t size, void *props)), \"toyCreate\");\n#endif",
+			"__builtin_types_compatible_p(__typeof__(&toyCreate), toyResult (*)(void **handle, size_t size, void *props)), " +
+			"\"toyResult toyCreate(void **handle, size_t size, const void *props)\");\n" +
+			"_Static_assert(__builtin_strcmp(NAME(toyCreate), \"toyCreate\") == 0, \"the symbol of toyCreate\");\n#endif",
+		"_Static_assert(__builtin_strcmp(NAME(toyExport), \"toyExport_v2\") == 0, \"the symbol of toyExport\");",
 	} {
 		assert.Contains(t, text, lines)
 	}

@@ -17,7 +17,7 @@ func vendorFiles(m *ir.Model) []emit.File {
 			continue
 		}
 		page := vendorPage{b}
-		functions := template.FuncMap{"since": page.since, "within": page.versions, "came": came}
+		functions := template.FuncMap{"since": page.since, "within": page.versions, "came": came, "sign": sign}
 		files = append(files, textFile("tests/vendor/checks/zz_generated_"+b.Name+".c", "vendor.tmpl", functions, page, b.File))
 	}
 	return files
@@ -55,6 +55,11 @@ func came(t *ir.CType) *ir.Version {
 	return first
 }
 
+// sign is how -1 compares with 0 in an integer type, "" in any other.
+func sign(t *ir.CType) string {
+	return map[ir.CTypeKind]string{ir.CInt: "<", ir.CUint: ">"}[t.Kind]
+}
+
 // versions is the condition that a header is one of some versions.
 func (p vendorPage) versions(v ir.Versions) string {
 	conditions := []string{p.since(v.From)}
@@ -66,9 +71,9 @@ func (p vendorPage) versions(v ir.Versions) string {
 
 // A vendorFunction is a function, and the types that it may have: some versions of a header lack a const.
 type vendorFunction struct {
-	Name, Signature string
-	Types           []string
-	Since           *ir.Version
+	Name, Symbol, Signature string
+	Types                   []string
+	Since                   *ir.Version
 }
 
 // Functions are the header's, each once.
@@ -80,7 +85,7 @@ func (p vendorPage) Functions() []vendorFunction {
 			continue
 		}
 		seen[b.Name] = true
-		f := vendorFunction{Name: b.Name, Signature: b.C.Signature, Since: b.C.Since, Types: []string{pointerType(b)}}
+		f := vendorFunction{Name: b.Name, Symbol: b.C.Symbol, Signature: b.C.Signature, Since: b.C.Since, Types: []string{pointerType(b)}}
 		if without := strings.ReplaceAll(f.Types[0], "const void *", "void *"); without != f.Types[0] {
 			f.Types = append(f.Types, without)
 		}

@@ -3,12 +3,20 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cuda.h>
+#ifndef CUDA_VERSION
+#error the header does not say which version it is by CUDA_VERSION
+#endif
+
+/* What a name stands for, as text. */
+#define NAME(name) TEXT(name)
+#define TEXT(text) #text
 
 #if 1
 _Static_assert(sizeof(CUcontext) == 8, "the size of CUcontext");
 #endif
 #if 1
 _Static_assert(sizeof(CUdevice) == 4, "the size of CUdevice");
+_Static_assert((CUdevice)-1 < 0, "the sign of CUdevice");
 #endif
 #if 1
 _Static_assert(CU_DEVICE_ATTRIBUTE_INTEGRATED == 18, "CU_DEVICE_ATTRIBUTE_INTEGRATED");
@@ -42,6 +50,7 @@ _Static_assert(sizeof(CUdevice_attribute) == 4, "the size of CUdevice_attribute"
 #endif
 #if 1
 _Static_assert(sizeof(CUdeviceptr) == 8, "the size of CUdeviceptr");
+_Static_assert((CUdeviceptr)-1 > 0, "the sign of CUdeviceptr");
 #endif
 #if 1
 _Static_assert(sizeof(CUmemAccessDesc) == 12, "the size of CUmemAccessDesc");
@@ -104,6 +113,7 @@ _Static_assert(sizeof(CUmemAllocationType) == 4, "the size of CUmemAllocationTyp
 #endif
 #if 1
 _Static_assert(sizeof(CUmemGenericAllocationHandle) == 8, "the size of CUmemGenericAllocationHandle");
+_Static_assert((CUmemGenericAllocationHandle)-1 > 0, "the sign of CUmemGenericAllocationHandle");
 #endif
 #if 1
 _Static_assert(sizeof(CUmemLocation) == 8, "the size of CUmemLocation");
@@ -253,126 +263,126 @@ _Static_assert(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD == 908, "CUDA_ERROR_STREAM
 #endif
 
 #if CUDA_VERSION >= 4000
-/* CUresult cuCtxPopCurrent(CUcontext *pctx) */
-_Static_assert(__builtin_types_compatible_p(__typeof__(&cuCtxPopCurrent), CUresult (*)(CUcontext *pctx)), "cuCtxPopCurrent");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&cuCtxPopCurrent), CUresult (*)(CUcontext *pctx)), "CUresult cuCtxPopCurrent(CUcontext *pctx)");
+_Static_assert(__builtin_strcmp(NAME(cuCtxPopCurrent), "cuCtxPopCurrent_v2") == 0, "the symbol of cuCtxPopCurrent");
 #endif
 #if CUDA_VERSION >= 4000
-/* CUresult cuCtxPushCurrent(CUcontext ctx) */
-_Static_assert(__builtin_types_compatible_p(__typeof__(&cuCtxPushCurrent), CUresult (*)(CUcontext ctx)), "cuCtxPushCurrent");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&cuCtxPushCurrent), CUresult (*)(CUcontext ctx)), "CUresult cuCtxPushCurrent(CUcontext ctx)");
+_Static_assert(__builtin_strcmp(NAME(cuCtxPushCurrent), "cuCtxPushCurrent_v2") == 0, "the symbol of cuCtxPushCurrent");
 #endif
 #if CUDA_VERSION >= 2000
-/* CUresult cuDeviceGet(CUdevice *device, int ordinal) */
-_Static_assert(__builtin_types_compatible_p(__typeof__(&cuDeviceGet), CUresult (*)(CUdevice *device, int ordinal)), "cuDeviceGet");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&cuDeviceGet), CUresult (*)(CUdevice *device, int ordinal)), "CUresult cuDeviceGet(CUdevice *device, int ordinal)");
+_Static_assert(__builtin_strcmp(NAME(cuDeviceGet), "cuDeviceGet") == 0, "the symbol of cuDeviceGet");
 #endif
 #if CUDA_VERSION >= 2000
-/* CUresult cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev) */
-_Static_assert(__builtin_types_compatible_p(__typeof__(&cuDeviceGetAttribute), CUresult (*)(int *pi, CUdevice_attribute attrib, CUdevice dev)), "cuDeviceGetAttribute");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&cuDeviceGetAttribute), CUresult (*)(int *pi, CUdevice_attribute attrib, CUdevice dev)), "CUresult cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev)");
+_Static_assert(__builtin_strcmp(NAME(cuDeviceGetAttribute), "cuDeviceGetAttribute") == 0, "the symbol of cuDeviceGetAttribute");
 #endif
 #if CUDA_VERSION >= 11000
-/* CUresult cuDevicePrimaryCtxRelease(CUdevice dev) */
-_Static_assert(__builtin_types_compatible_p(__typeof__(&cuDevicePrimaryCtxRelease), CUresult (*)(CUdevice dev)), "cuDevicePrimaryCtxRelease");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&cuDevicePrimaryCtxRelease), CUresult (*)(CUdevice dev)), "CUresult cuDevicePrimaryCtxRelease(CUdevice dev)");
+_Static_assert(__builtin_strcmp(NAME(cuDevicePrimaryCtxRelease), "cuDevicePrimaryCtxRelease_v2") == 0, "the symbol of cuDevicePrimaryCtxRelease");
 #endif
 #if CUDA_VERSION >= 7000
-/* CUresult cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev) */
-_Static_assert(__builtin_types_compatible_p(__typeof__(&cuDevicePrimaryCtxRetain), CUresult (*)(CUcontext *pctx, CUdevice dev)), "cuDevicePrimaryCtxRetain");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&cuDevicePrimaryCtxRetain), CUresult (*)(CUcontext *pctx, CUdevice dev)), "CUresult cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)");
+_Static_assert(__builtin_strcmp(NAME(cuDevicePrimaryCtxRetain), "cuDevicePrimaryCtxRetain") == 0, "the symbol of cuDevicePrimaryCtxRetain");
 #endif
 #if CUDA_VERSION >= 2020
-/* CUresult cuDriverGetVersion(int *driverVersion) */
-_Static_assert(__builtin_types_compatible_p(__typeof__(&cuDriverGetVersion), CUresult (*)(int *driverVersion)), "cuDriverGetVersion");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&cuDriverGetVersion), CUresult (*)(int *driverVersion)), "CUresult cuDriverGetVersion(int *driverVersion)");
+_Static_assert(__builtin_strcmp(NAME(cuDriverGetVersion), "cuDriverGetVersion") == 0, "the symbol of cuDriverGetVersion");
 #endif
 #if CUDA_VERSION >= 6000
-/* CUresult cuGetErrorName(CUresult error, const char **pStr) */
-_Static_assert(__builtin_types_compatible_p(__typeof__(&cuGetErrorName), CUresult (*)(CUresult error, const char **pStr)), "cuGetErrorName");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&cuGetErrorName), CUresult (*)(CUresult error, const char **pStr)), "CUresult cuGetErrorName(CUresult error, const char **pStr)");
+_Static_assert(__builtin_strcmp(NAME(cuGetErrorName), "cuGetErrorName") == 0, "the symbol of cuGetErrorName");
 #endif
 #if CUDA_VERSION >= 6000
-/* CUresult cuGetErrorString(CUresult error, const char **pStr) */
-_Static_assert(__builtin_types_compatible_p(__typeof__(&cuGetErrorString), CUresult (*)(CUresult error, const char **pStr)), "cuGetErrorString");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&cuGetErrorString), CUresult (*)(CUresult error, const char **pStr)), "CUresult cuGetErrorString(CUresult error, const char **pStr)");
+_Static_assert(__builtin_strcmp(NAME(cuGetErrorString), "cuGetErrorString") == 0, "the symbol of cuGetErrorString");
 #endif
 #if CUDA_VERSION >= 2000
-/* CUresult cuInit(unsigned int Flags) */
-_Static_assert(__builtin_types_compatible_p(__typeof__(&cuInit), CUresult (*)(unsigned int Flags)), "cuInit");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&cuInit), CUresult (*)(unsigned int Flags)), "CUresult cuInit(unsigned int Flags)");
+_Static_assert(__builtin_strcmp(NAME(cuInit), "cuInit") == 0, "the symbol of cuInit");
 #endif
 #if CUDA_VERSION >= 2000
-/* CUresult cuDeviceGetCount(int *count) */
-_Static_assert(__builtin_types_compatible_p(__typeof__(&cuDeviceGetCount), CUresult (*)(int *count)), "cuDeviceGetCount");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&cuDeviceGetCount), CUresult (*)(int *count)), "CUresult cuDeviceGetCount(int *count)");
+_Static_assert(__builtin_strcmp(NAME(cuDeviceGetCount), "cuDeviceGetCount") == 0, "the symbol of cuDeviceGetCount");
 #endif
 #if CUDA_VERSION >= 2000
-/* CUresult cuDeviceGetName(char *name, int len, CUdevice dev) */
-_Static_assert(__builtin_types_compatible_p(__typeof__(&cuDeviceGetName), CUresult (*)(char *name, int len, CUdevice dev)), "cuDeviceGetName");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&cuDeviceGetName), CUresult (*)(char *name, int len, CUdevice dev)), "CUresult cuDeviceGetName(char *name, int len, CUdevice dev)");
+_Static_assert(__builtin_strcmp(NAME(cuDeviceGetName), "cuDeviceGetName") == 0, "the symbol of cuDeviceGetName");
 #endif
 #if CUDA_VERSION >= 10020
-/* CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *prop, CUmemAllocationGranularity_flags option) */
-_Static_assert(__builtin_types_compatible_p(__typeof__(&cuMemGetAllocationGranularity), CUresult (*)(size_t *granularity, const CUmemAllocationProp *prop, CUmemAllocationGranularity_flags option)), "cuMemGetAllocationGranularity");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&cuMemGetAllocationGranularity), CUresult (*)(size_t *granularity, const CUmemAllocationProp *prop, CUmemAllocationGranularity_flags option)), "CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *prop, CUmemAllocationGranularity_flags option)");
+_Static_assert(__builtin_strcmp(NAME(cuMemGetAllocationGranularity), "cuMemGetAllocationGranularity") == 0, "the symbol of cuMemGetAllocationGranularity");
 #endif
 #if CUDA_VERSION >= 10020
-/* CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr, unsigned long long flags) */
-_Static_assert(__builtin_types_compatible_p(__typeof__(&cuMemAddressReserve), CUresult (*)(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr, unsigned long long flags)), "cuMemAddressReserve");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&cuMemAddressReserve), CUresult (*)(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr, unsigned long long flags)), "CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr, unsigned long long flags)");
+_Static_assert(__builtin_strcmp(NAME(cuMemAddressReserve), "cuMemAddressReserve") == 0, "the symbol of cuMemAddressReserve");
 #endif
 #if CUDA_VERSION >= 10020
-/* CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size) */
-_Static_assert(__builtin_types_compatible_p(__typeof__(&cuMemAddressFree), CUresult (*)(CUdeviceptr ptr, size_t size)), "cuMemAddressFree");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&cuMemAddressFree), CUresult (*)(CUdeviceptr ptr, size_t size)), "CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size)");
+_Static_assert(__builtin_strcmp(NAME(cuMemAddressFree), "cuMemAddressFree") == 0, "the symbol of cuMemAddressFree");
 #endif
 #if CUDA_VERSION >= 10020
-/* CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop, unsigned long long flags) */
-_Static_assert(__builtin_types_compatible_p(__typeof__(&cuMemCreate), CUresult (*)(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop, unsigned long long flags)), "cuMemCreate");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&cuMemCreate), CUresult (*)(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop, unsigned long long flags)), "CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop, unsigned long long flags)");
+_Static_assert(__builtin_strcmp(NAME(cuMemCreate), "cuMemCreate") == 0, "the symbol of cuMemCreate");
 #endif
 #if CUDA_VERSION >= 10020
-/* CUresult cuMemRelease(CUmemGenericAllocationHandle handle) */
-_Static_assert(__builtin_types_compatible_p(__typeof__(&cuMemRelease), CUresult (*)(CUmemGenericAllocationHandle handle)), "cuMemRelease");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&cuMemRelease), CUresult (*)(CUmemGenericAllocationHandle handle)), "CUresult cuMemRelease(CUmemGenericAllocationHandle handle)");
+_Static_assert(__builtin_strcmp(NAME(cuMemRelease), "cuMemRelease") == 0, "the symbol of cuMemRelease");
 #endif
 #if CUDA_VERSION >= 11000
-/* CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr) */
-_Static_assert(__builtin_types_compatible_p(__typeof__(&cuMemRetainAllocationHandle), CUresult (*)(CUmemGenericAllocationHandle *handle, void *addr)), "cuMemRetainAllocationHandle");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&cuMemRetainAllocationHandle), CUresult (*)(CUmemGenericAllocationHandle *handle, void *addr)), "CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr)");
+_Static_assert(__builtin_strcmp(NAME(cuMemRetainAllocationHandle), "cuMemRetainAllocationHandle") == 0, "the symbol of cuMemRetainAllocationHandle");
 #endif
 #if CUDA_VERSION >= 10020
-/* CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags) */
-_Static_assert(__builtin_types_compatible_p(__typeof__(&cuMemMap), CUresult (*)(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags)), "cuMemMap");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&cuMemMap), CUresult (*)(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags)), "CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags)");
+_Static_assert(__builtin_strcmp(NAME(cuMemMap), "cuMemMap") == 0, "the symbol of cuMemMap");
 #endif
 #if CUDA_VERSION >= 10020
-/* CUresult cuMemUnmap(CUdeviceptr ptr, size_t size) */
-_Static_assert(__builtin_types_compatible_p(__typeof__(&cuMemUnmap), CUresult (*)(CUdeviceptr ptr, size_t size)), "cuMemUnmap");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&cuMemUnmap), CUresult (*)(CUdeviceptr ptr, size_t size)), "CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)");
+_Static_assert(__builtin_strcmp(NAME(cuMemUnmap), "cuMemUnmap") == 0, "the symbol of cuMemUnmap");
 #endif
 #if CUDA_VERSION >= 10020
-/* CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count) */
-_Static_assert(__builtin_types_compatible_p(__typeof__(&cuMemSetAccess), CUresult (*)(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count)), "cuMemSetAccess");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&cuMemSetAccess), CUresult (*)(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count)), "CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count)");
+_Static_assert(__builtin_strcmp(NAME(cuMemSetAccess), "cuMemSetAccess") == 0, "the symbol of cuMemSetAccess");
 #endif
 #if CUDA_VERSION >= 3020
-/* CUresult cuMemGetInfo(size_t *free, size_t *total) */
-_Static_assert(__builtin_types_compatible_p(__typeof__(&cuMemGetInfo), CUresult (*)(size_t *free, size_t *total)), "cuMemGetInfo");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&cuMemGetInfo), CUresult (*)(size_t *free, size_t *total)), "CUresult cuMemGetInfo(size_t *free, size_t *total)");
+_Static_assert(__builtin_strcmp(NAME(cuMemGetInfo), "cuMemGetInfo_v2") == 0, "the symbol of cuMemGetInfo");
 #endif
 #if CUDA_VERSION >= 10020
-/* CUresult cuMemExportToShareableHandle(void *shareableHandle, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType handleType, unsigned long long flags) */
-_Static_assert(__builtin_types_compatible_p(__typeof__(&cuMemExportToShareableHandle), CUresult (*)(void *shareableHandle, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType handleType, unsigned long long flags)), "cuMemExportToShareableHandle");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&cuMemExportToShareableHandle), CUresult (*)(void *shareableHandle, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType handleType, unsigned long long flags)), "CUresult cuMemExportToShareableHandle(void *shareableHandle, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType handleType, unsigned long long flags)");
+_Static_assert(__builtin_strcmp(NAME(cuMemExportToShareableHandle), "cuMemExportToShareableHandle") == 0, "the symbol of cuMemExportToShareableHandle");
 #endif
 #if CUDA_VERSION >= 10020
-/* CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *osHandle, CUmemAllocationHandleType shHandleType) */
-_Static_assert(__builtin_types_compatible_p(__typeof__(&cuMemImportFromShareableHandle), CUresult (*)(CUmemGenericAllocationHandle *handle, void *osHandle, CUmemAllocationHandleType shHandleType)), "cuMemImportFromShareableHandle");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&cuMemImportFromShareableHandle), CUresult (*)(CUmemGenericAllocationHandle *handle, void *osHandle, CUmemAllocationHandleType shHandleType)), "CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *osHandle, CUmemAllocationHandleType shHandleType)");
+_Static_assert(__builtin_strcmp(NAME(cuMemImportFromShareableHandle), "cuMemImportFromShareableHandle") == 0, "the symbol of cuMemImportFromShareableHandle");
 #endif
 #if CUDA_VERSION >= 11070
-/* CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr dptr, size_t size, CUmemRangeHandleType handleType, unsigned long long flags) */
-_Static_assert(__builtin_types_compatible_p(__typeof__(&cuMemGetHandleForAddressRange), CUresult (*)(void *handle, CUdeviceptr dptr, size_t size, CUmemRangeHandleType handleType, unsigned long long flags)), "cuMemGetHandleForAddressRange");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&cuMemGetHandleForAddressRange), CUresult (*)(void *handle, CUdeviceptr dptr, size_t size, CUmemRangeHandleType handleType, unsigned long long flags)), "CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr dptr, size_t size, CUmemRangeHandleType handleType, unsigned long long flags)");
+_Static_assert(__builtin_strcmp(NAME(cuMemGetHandleForAddressRange), "cuMemGetHandleForAddressRange") == 0, "the symbol of cuMemGetHandleForAddressRange");
 #endif
 #if CUDA_VERSION >= 3020
-/* CUresult cuMemcpyDtoH(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount) */
-_Static_assert(__builtin_types_compatible_p(__typeof__(&cuMemcpyDtoH), CUresult (*)(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount)), "cuMemcpyDtoH");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&cuMemcpyDtoH), CUresult (*)(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount)), "CUresult cuMemcpyDtoH(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount)");
+_Static_assert(__builtin_strcmp(NAME(cuMemcpyDtoH), "cuMemcpyDtoH_v2") == 0, "the symbol of cuMemcpyDtoH");
 #endif
 #if CUDA_VERSION >= 3020
-/* CUresult cuMemcpyHtoD(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount) */
-_Static_assert(__builtin_types_compatible_p(__typeof__(&cuMemcpyHtoD), CUresult (*)(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount)) || __builtin_types_compatible_p(__typeof__(&cuMemcpyHtoD), CUresult (*)(CUdeviceptr dstDevice, void *srcHost, size_t ByteCount)), "cuMemcpyHtoD");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&cuMemcpyHtoD), CUresult (*)(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount)) || __builtin_types_compatible_p(__typeof__(&cuMemcpyHtoD), CUresult (*)(CUdeviceptr dstDevice, void *srcHost, size_t ByteCount)), "CUresult cuMemcpyHtoD(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount)");
+_Static_assert(__builtin_strcmp(NAME(cuMemcpyHtoD), "cuMemcpyHtoD_v2") == 0, "the symbol of cuMemcpyHtoD");
 #endif
 #if CUDA_VERSION >= 2000
-/* CUresult cuCtxSynchronize(void) */
-_Static_assert(__builtin_types_compatible_p(__typeof__(&cuCtxSynchronize), CUresult (*)(void)), "cuCtxSynchronize");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&cuCtxSynchronize), CUresult (*)(void)), "CUresult cuCtxSynchronize(void)");
+_Static_assert(__builtin_strcmp(NAME(cuCtxSynchronize), "cuCtxSynchronize") == 0, "the symbol of cuCtxSynchronize");
 #endif
 #if CUDA_VERSION >= 2000
-/* CUresult cuStreamSynchronize(CUstream hStream) */
-_Static_assert(__builtin_types_compatible_p(__typeof__(&cuStreamSynchronize), CUresult (*)(CUstream hStream)), "cuStreamSynchronize");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&cuStreamSynchronize), CUresult (*)(CUstream hStream)), "CUresult cuStreamSynchronize(CUstream hStream)");
+_Static_assert(__builtin_strcmp(NAME(cuStreamSynchronize), "cuStreamSynchronize") == 0, "the symbol of cuStreamSynchronize");
 #endif
 #if CUDA_VERSION >= 10010
-/* CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) */
-_Static_assert(__builtin_types_compatible_p(__typeof__(&cuThreadExchangeStreamCaptureMode), CUresult (*)(CUstreamCaptureMode *mode)), "cuThreadExchangeStreamCaptureMode");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&cuThreadExchangeStreamCaptureMode), CUresult (*)(CUstreamCaptureMode *mode)), "CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)");
+_Static_assert(__builtin_strcmp(NAME(cuThreadExchangeStreamCaptureMode), "cuThreadExchangeStreamCaptureMode") == 0, "the symbol of cuThreadExchangeStreamCaptureMode");
 #endif
 #if CUDA_VERSION >= 10000
-/* CUresult cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus) */
-_Static_assert(__builtin_types_compatible_p(__typeof__(&cuStreamIsCapturing), CUresult (*)(CUstream hStream, CUstreamCaptureStatus *captureStatus)), "cuStreamIsCapturing");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&cuStreamIsCapturing), CUresult (*)(CUstream hStream, CUstreamCaptureStatus *captureStatus)), "CUresult cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus)");
+_Static_assert(__builtin_strcmp(NAME(cuStreamIsCapturing), "cuStreamIsCapturing") == 0, "the symbol of cuStreamIsCapturing");
 #endif

@@ -4,6 +4,13 @@
 #include <stdint.h>
 #define __HIP_PLATFORM_AMD__
 #include <hip/hip_runtime_api.h>
+#ifndef HIP_VERSION
+#error the header does not say which version it is by HIP_VERSION
+#endif
+
+/* What a name stands for, as text. */
+#define NAME(name) TEXT(name)
+#define TEXT(text) #text
 
 #if 1
 _Static_assert(hipDeviceAttributeIntegrated == 16, "hipDeviceAttributeIntegrated");
@@ -25,6 +32,7 @@ _Static_assert(sizeof(hipDeviceAttribute_t) == 4, "the size of hipDeviceAttribut
 #endif
 #if 1
 _Static_assert(sizeof(hipDevice_t) == 4, "the size of hipDevice_t");
+_Static_assert((hipDevice_t)-1 < 0, "the sign of hipDevice_t");
 #endif
 #if 1
 _Static_assert(sizeof(hipDeviceptr_t) == 8, "the size of hipDeviceptr_t");
@@ -235,122 +243,122 @@ _Static_assert(hipErrorUnknown == 999, "hipErrorUnknown");
 #endif
 
 #if HIP_VERSION >= 40200000
-/* hipError_t hipDeviceGet(hipDevice_t *device, int ordinal) */
-_Static_assert(__builtin_types_compatible_p(__typeof__(&hipDeviceGet), hipError_t (*)(hipDevice_t *device, int ordinal)), "hipDeviceGet");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&hipDeviceGet), hipError_t (*)(hipDevice_t *device, int ordinal)), "hipError_t hipDeviceGet(hipDevice_t *device, int ordinal)");
+_Static_assert(__builtin_strcmp(NAME(hipDeviceGet), "hipDeviceGet") == 0, "the symbol of hipDeviceGet");
 #endif
 #if HIP_VERSION >= 40200000
-/* hipError_t hipDeviceGetAttribute(int *pi, hipDeviceAttribute_t attr, int deviceId) */
-_Static_assert(__builtin_types_compatible_p(__typeof__(&hipDeviceGetAttribute), hipError_t (*)(int *pi, hipDeviceAttribute_t attr, int deviceId)), "hipDeviceGetAttribute");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&hipDeviceGetAttribute), hipError_t (*)(int *pi, hipDeviceAttribute_t attr, int deviceId)), "hipError_t hipDeviceGetAttribute(int *pi, hipDeviceAttribute_t attr, int deviceId)");
+_Static_assert(__builtin_strcmp(NAME(hipDeviceGetAttribute), "hipDeviceGetAttribute") == 0, "the symbol of hipDeviceGetAttribute");
 #endif
 #if HIP_VERSION >= 40200000
-/* hipError_t hipDriverGetVersion(int *driverVersion) */
-_Static_assert(__builtin_types_compatible_p(__typeof__(&hipDriverGetVersion), hipError_t (*)(int *driverVersion)), "hipDriverGetVersion");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&hipDriverGetVersion), hipError_t (*)(int *driverVersion)), "hipError_t hipDriverGetVersion(int *driverVersion)");
+_Static_assert(__builtin_strcmp(NAME(hipDriverGetVersion), "hipDriverGetVersion") == 0, "the symbol of hipDriverGetVersion");
 #endif
 #if HIP_VERSION >= 40200000
-/* hipError_t hipGetDevice(int *deviceId) */
-_Static_assert(__builtin_types_compatible_p(__typeof__(&hipGetDevice), hipError_t (*)(int *deviceId)), "hipGetDevice");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&hipGetDevice), hipError_t (*)(int *deviceId)), "hipError_t hipGetDevice(int *deviceId)");
+_Static_assert(__builtin_strcmp(NAME(hipGetDevice), "hipGetDevice") == 0, "the symbol of hipGetDevice");
 #endif
 #if HIP_VERSION >= 40200000
-/* const char *hipGetErrorName(hipError_t hip_error) */
-_Static_assert(__builtin_types_compatible_p(__typeof__(&hipGetErrorName), const char *(*)(hipError_t hip_error)), "hipGetErrorName");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&hipGetErrorName), const char *(*)(hipError_t hip_error)), "const char *hipGetErrorName(hipError_t hip_error)");
+_Static_assert(__builtin_strcmp(NAME(hipGetErrorName), "hipGetErrorName") == 0, "the symbol of hipGetErrorName");
 #endif
 #if HIP_VERSION >= 40200000
-/* const char *hipGetErrorString(hipError_t hipError) */
-_Static_assert(__builtin_types_compatible_p(__typeof__(&hipGetErrorString), const char *(*)(hipError_t hipError)), "hipGetErrorString");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&hipGetErrorString), const char *(*)(hipError_t hipError)), "const char *hipGetErrorString(hipError_t hipError)");
+_Static_assert(__builtin_strcmp(NAME(hipGetErrorString), "hipGetErrorString") == 0, "the symbol of hipGetErrorString");
 #endif
 #if HIP_VERSION >= 40200000
-/* hipError_t hipGetLastError(void) */
-_Static_assert(__builtin_types_compatible_p(__typeof__(&hipGetLastError), hipError_t (*)(void)), "hipGetLastError");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&hipGetLastError), hipError_t (*)(void)), "hipError_t hipGetLastError(void)");
+_Static_assert(__builtin_strcmp(NAME(hipGetLastError), "hipGetLastError") == 0, "the symbol of hipGetLastError");
 #endif
 #if HIP_VERSION >= 40200000
-/* hipError_t hipInit(unsigned int flags) */
-_Static_assert(__builtin_types_compatible_p(__typeof__(&hipInit), hipError_t (*)(unsigned int flags)), "hipInit");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&hipInit), hipError_t (*)(unsigned int flags)), "hipError_t hipInit(unsigned int flags)");
+_Static_assert(__builtin_strcmp(NAME(hipInit), "hipInit") == 0, "the symbol of hipInit");
 #endif
 #if HIP_VERSION >= 40200000
-/* hipError_t hipSetDevice(int deviceId) */
-_Static_assert(__builtin_types_compatible_p(__typeof__(&hipSetDevice), hipError_t (*)(int deviceId)), "hipSetDevice");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&hipSetDevice), hipError_t (*)(int deviceId)), "hipError_t hipSetDevice(int deviceId)");
+_Static_assert(__builtin_strcmp(NAME(hipSetDevice), "hipSetDevice") == 0, "the symbol of hipSetDevice");
 #endif
 #if HIP_VERSION >= 40200000
-/* hipError_t hipGetDeviceCount(int *count) */
-_Static_assert(__builtin_types_compatible_p(__typeof__(&hipGetDeviceCount), hipError_t (*)(int *count)), "hipGetDeviceCount");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&hipGetDeviceCount), hipError_t (*)(int *count)), "hipError_t hipGetDeviceCount(int *count)");
+_Static_assert(__builtin_strcmp(NAME(hipGetDeviceCount), "hipGetDeviceCount") == 0, "the symbol of hipGetDeviceCount");
 #endif
 #if HIP_VERSION >= 40200000
-/* hipError_t hipDeviceGetName(char *name, int len, hipDevice_t device) */
-_Static_assert(__builtin_types_compatible_p(__typeof__(&hipDeviceGetName), hipError_t (*)(char *name, int len, hipDevice_t device)), "hipDeviceGetName");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&hipDeviceGetName), hipError_t (*)(char *name, int len, hipDevice_t device)), "hipError_t hipDeviceGetName(char *name, int len, hipDevice_t device)");
+_Static_assert(__builtin_strcmp(NAME(hipDeviceGetName), "hipDeviceGetName") == 0, "the symbol of hipDeviceGetName");
 #endif
 #if HIP_VERSION >= 50200000
-/* hipError_t hipMemGetAllocationGranularity(size_t *granularity, const hipMemAllocationProp *prop, hipMemAllocationGranularity_flags option) */
-_Static_assert(__builtin_types_compatible_p(__typeof__(&hipMemGetAllocationGranularity), hipError_t (*)(size_t *granularity, const hipMemAllocationProp *prop, hipMemAllocationGranularity_flags option)), "hipMemGetAllocationGranularity");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&hipMemGetAllocationGranularity), hipError_t (*)(size_t *granularity, const hipMemAllocationProp *prop, hipMemAllocationGranularity_flags option)), "hipError_t hipMemGetAllocationGranularity(size_t *granularity, const hipMemAllocationProp *prop, hipMemAllocationGranularity_flags option)");
+_Static_assert(__builtin_strcmp(NAME(hipMemGetAllocationGranularity), "hipMemGetAllocationGranularity") == 0, "the symbol of hipMemGetAllocationGranularity");
 #endif
 #if HIP_VERSION >= 50200000
-/* hipError_t hipMemAddressReserve(void **ptr, size_t size, size_t alignment, void *addr, unsigned long long flags) */
-_Static_assert(__builtin_types_compatible_p(__typeof__(&hipMemAddressReserve), hipError_t (*)(void **ptr, size_t size, size_t alignment, void *addr, unsigned long long flags)), "hipMemAddressReserve");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&hipMemAddressReserve), hipError_t (*)(void **ptr, size_t size, size_t alignment, void *addr, unsigned long long flags)), "hipError_t hipMemAddressReserve(void **ptr, size_t size, size_t alignment, void *addr, unsigned long long flags)");
+_Static_assert(__builtin_strcmp(NAME(hipMemAddressReserve), "hipMemAddressReserve") == 0, "the symbol of hipMemAddressReserve");
 #endif
 #if HIP_VERSION >= 50200000
-/* hipError_t hipMemAddressFree(void *devPtr, size_t size) */
-_Static_assert(__builtin_types_compatible_p(__typeof__(&hipMemAddressFree), hipError_t (*)(void *devPtr, size_t size)), "hipMemAddressFree");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&hipMemAddressFree), hipError_t (*)(void *devPtr, size_t size)), "hipError_t hipMemAddressFree(void *devPtr, size_t size)");
+_Static_assert(__builtin_strcmp(NAME(hipMemAddressFree), "hipMemAddressFree") == 0, "the symbol of hipMemAddressFree");
 #endif
 #if HIP_VERSION >= 50200000
-/* hipError_t hipMemCreate(hipMemGenericAllocationHandle_t *handle, size_t size, const hipMemAllocationProp *prop, unsigned long long flags) */
-_Static_assert(__builtin_types_compatible_p(__typeof__(&hipMemCreate), hipError_t (*)(hipMemGenericAllocationHandle_t *handle, size_t size, const hipMemAllocationProp *prop, unsigned long long flags)), "hipMemCreate");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&hipMemCreate), hipError_t (*)(hipMemGenericAllocationHandle_t *handle, size_t size, const hipMemAllocationProp *prop, unsigned long long flags)), "hipError_t hipMemCreate(hipMemGenericAllocationHandle_t *handle, size_t size, const hipMemAllocationProp *prop, unsigned long long flags)");
+_Static_assert(__builtin_strcmp(NAME(hipMemCreate), "hipMemCreate") == 0, "the symbol of hipMemCreate");
 #endif
 #if HIP_VERSION >= 50200000
-/* hipError_t hipMemRelease(hipMemGenericAllocationHandle_t handle) */
-_Static_assert(__builtin_types_compatible_p(__typeof__(&hipMemRelease), hipError_t (*)(hipMemGenericAllocationHandle_t handle)), "hipMemRelease");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&hipMemRelease), hipError_t (*)(hipMemGenericAllocationHandle_t handle)), "hipError_t hipMemRelease(hipMemGenericAllocationHandle_t handle)");
+_Static_assert(__builtin_strcmp(NAME(hipMemRelease), "hipMemRelease") == 0, "the symbol of hipMemRelease");
 #endif
 #if HIP_VERSION >= 50200000
-/* hipError_t hipMemRetainAllocationHandle(hipMemGenericAllocationHandle_t *handle, void *addr) */
-_Static_assert(__builtin_types_compatible_p(__typeof__(&hipMemRetainAllocationHandle), hipError_t (*)(hipMemGenericAllocationHandle_t *handle, void *addr)), "hipMemRetainAllocationHandle");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&hipMemRetainAllocationHandle), hipError_t (*)(hipMemGenericAllocationHandle_t *handle, void *addr)), "hipError_t hipMemRetainAllocationHandle(hipMemGenericAllocationHandle_t *handle, void *addr)");
+_Static_assert(__builtin_strcmp(NAME(hipMemRetainAllocationHandle), "hipMemRetainAllocationHandle") == 0, "the symbol of hipMemRetainAllocationHandle");
 #endif
 #if HIP_VERSION >= 50200000
-/* hipError_t hipMemMap(void *ptr, size_t size, size_t offset, hipMemGenericAllocationHandle_t handle, unsigned long long flags) */
-_Static_assert(__builtin_types_compatible_p(__typeof__(&hipMemMap), hipError_t (*)(void *ptr, size_t size, size_t offset, hipMemGenericAllocationHandle_t handle, unsigned long long flags)), "hipMemMap");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&hipMemMap), hipError_t (*)(void *ptr, size_t size, size_t offset, hipMemGenericAllocationHandle_t handle, unsigned long long flags)), "hipError_t hipMemMap(void *ptr, size_t size, size_t offset, hipMemGenericAllocationHandle_t handle, unsigned long long flags)");
+_Static_assert(__builtin_strcmp(NAME(hipMemMap), "hipMemMap") == 0, "the symbol of hipMemMap");
 #endif
 #if HIP_VERSION >= 50200000
-/* hipError_t hipMemUnmap(void *ptr, size_t size) */
-_Static_assert(__builtin_types_compatible_p(__typeof__(&hipMemUnmap), hipError_t (*)(void *ptr, size_t size)), "hipMemUnmap");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&hipMemUnmap), hipError_t (*)(void *ptr, size_t size)), "hipError_t hipMemUnmap(void *ptr, size_t size)");
+_Static_assert(__builtin_strcmp(NAME(hipMemUnmap), "hipMemUnmap") == 0, "the symbol of hipMemUnmap");
 #endif
 #if HIP_VERSION >= 50200000
-/* hipError_t hipMemSetAccess(void *ptr, size_t size, const hipMemAccessDesc *desc, size_t count) */
-_Static_assert(__builtin_types_compatible_p(__typeof__(&hipMemSetAccess), hipError_t (*)(void *ptr, size_t size, const hipMemAccessDesc *desc, size_t count)), "hipMemSetAccess");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&hipMemSetAccess), hipError_t (*)(void *ptr, size_t size, const hipMemAccessDesc *desc, size_t count)), "hipError_t hipMemSetAccess(void *ptr, size_t size, const hipMemAccessDesc *desc, size_t count)");
+_Static_assert(__builtin_strcmp(NAME(hipMemSetAccess), "hipMemSetAccess") == 0, "the symbol of hipMemSetAccess");
 #endif
 #if HIP_VERSION >= 40200000
-/* hipError_t hipMemGetInfo(size_t *free, size_t *total) */
-_Static_assert(__builtin_types_compatible_p(__typeof__(&hipMemGetInfo), hipError_t (*)(size_t *free, size_t *total)), "hipMemGetInfo");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&hipMemGetInfo), hipError_t (*)(size_t *free, size_t *total)), "hipError_t hipMemGetInfo(size_t *free, size_t *total)");
+_Static_assert(__builtin_strcmp(NAME(hipMemGetInfo), "hipMemGetInfo") == 0, "the symbol of hipMemGetInfo");
 #endif
 #if HIP_VERSION >= 50200000
-/* hipError_t hipMemExportToShareableHandle(void *shareableHandle, hipMemGenericAllocationHandle_t handle, hipMemAllocationHandleType handleType, unsigned long long flags) */
-_Static_assert(__builtin_types_compatible_p(__typeof__(&hipMemExportToShareableHandle), hipError_t (*)(void *shareableHandle, hipMemGenericAllocationHandle_t handle, hipMemAllocationHandleType handleType, unsigned long long flags)), "hipMemExportToShareableHandle");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&hipMemExportToShareableHandle), hipError_t (*)(void *shareableHandle, hipMemGenericAllocationHandle_t handle, hipMemAllocationHandleType handleType, unsigned long long flags)), "hipError_t hipMemExportToShareableHandle(void *shareableHandle, hipMemGenericAllocationHandle_t handle, hipMemAllocationHandleType handleType, unsigned long long flags)");
+_Static_assert(__builtin_strcmp(NAME(hipMemExportToShareableHandle), "hipMemExportToShareableHandle") == 0, "the symbol of hipMemExportToShareableHandle");
 #endif
 #if HIP_VERSION >= 50200000
-/* hipError_t hipMemImportFromShareableHandle(hipMemGenericAllocationHandle_t *handle, void *osHandle, hipMemAllocationHandleType shHandleType) */
-_Static_assert(__builtin_types_compatible_p(__typeof__(&hipMemImportFromShareableHandle), hipError_t (*)(hipMemGenericAllocationHandle_t *handle, void *osHandle, hipMemAllocationHandleType shHandleType)), "hipMemImportFromShareableHandle");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&hipMemImportFromShareableHandle), hipError_t (*)(hipMemGenericAllocationHandle_t *handle, void *osHandle, hipMemAllocationHandleType shHandleType)), "hipError_t hipMemImportFromShareableHandle(hipMemGenericAllocationHandle_t *handle, void *osHandle, hipMemAllocationHandleType shHandleType)");
+_Static_assert(__builtin_strcmp(NAME(hipMemImportFromShareableHandle), "hipMemImportFromShareableHandle") == 0, "the symbol of hipMemImportFromShareableHandle");
 #endif
 #if HIP_VERSION >= 70000000
-/* hipError_t hipMemGetHandleForAddressRange(void *handle, hipDeviceptr_t dptr, size_t size, hipMemRangeHandleType handleType, unsigned long long flags) */
-_Static_assert(__builtin_types_compatible_p(__typeof__(&hipMemGetHandleForAddressRange), hipError_t (*)(void *handle, hipDeviceptr_t dptr, size_t size, hipMemRangeHandleType handleType, unsigned long long flags)), "hipMemGetHandleForAddressRange");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&hipMemGetHandleForAddressRange), hipError_t (*)(void *handle, hipDeviceptr_t dptr, size_t size, hipMemRangeHandleType handleType, unsigned long long flags)), "hipError_t hipMemGetHandleForAddressRange(void *handle, hipDeviceptr_t dptr, size_t size, hipMemRangeHandleType handleType, unsigned long long flags)");
+_Static_assert(__builtin_strcmp(NAME(hipMemGetHandleForAddressRange), "hipMemGetHandleForAddressRange") == 0, "the symbol of hipMemGetHandleForAddressRange");
 #endif
 #if HIP_VERSION >= 40200000
-/* hipError_t hipMemcpyDtoH(void *dst, hipDeviceptr_t src, size_t sizeBytes) */
-_Static_assert(__builtin_types_compatible_p(__typeof__(&hipMemcpyDtoH), hipError_t (*)(void *dst, hipDeviceptr_t src, size_t sizeBytes)), "hipMemcpyDtoH");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&hipMemcpyDtoH), hipError_t (*)(void *dst, hipDeviceptr_t src, size_t sizeBytes)), "hipError_t hipMemcpyDtoH(void *dst, hipDeviceptr_t src, size_t sizeBytes)");
+_Static_assert(__builtin_strcmp(NAME(hipMemcpyDtoH), "hipMemcpyDtoH") == 0, "the symbol of hipMemcpyDtoH");
 #endif
 #if HIP_VERSION >= 40200000
-/* hipError_t hipMemcpyHtoD(hipDeviceptr_t dst, const void *src, size_t sizeBytes) */
-_Static_assert(__builtin_types_compatible_p(__typeof__(&hipMemcpyHtoD), hipError_t (*)(hipDeviceptr_t dst, const void *src, size_t sizeBytes)) || __builtin_types_compatible_p(__typeof__(&hipMemcpyHtoD), hipError_t (*)(hipDeviceptr_t dst, void *src, size_t sizeBytes)), "hipMemcpyHtoD");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&hipMemcpyHtoD), hipError_t (*)(hipDeviceptr_t dst, const void *src, size_t sizeBytes)) || __builtin_types_compatible_p(__typeof__(&hipMemcpyHtoD), hipError_t (*)(hipDeviceptr_t dst, void *src, size_t sizeBytes)), "hipError_t hipMemcpyHtoD(hipDeviceptr_t dst, const void *src, size_t sizeBytes)");
+_Static_assert(__builtin_strcmp(NAME(hipMemcpyHtoD), "hipMemcpyHtoD") == 0, "the symbol of hipMemcpyHtoD");
 #endif
 #if HIP_VERSION >= 40200000
-/* hipError_t hipDeviceSynchronize(void) */
-_Static_assert(__builtin_types_compatible_p(__typeof__(&hipDeviceSynchronize), hipError_t (*)(void)), "hipDeviceSynchronize");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&hipDeviceSynchronize), hipError_t (*)(void)), "hipError_t hipDeviceSynchronize(void)");
+_Static_assert(__builtin_strcmp(NAME(hipDeviceSynchronize), "hipDeviceSynchronize") == 0, "the symbol of hipDeviceSynchronize");
 #endif
 #if HIP_VERSION >= 40200000
-/* hipError_t hipStreamSynchronize(hipStream_t stream) */
-_Static_assert(__builtin_types_compatible_p(__typeof__(&hipStreamSynchronize), hipError_t (*)(hipStream_t stream)), "hipStreamSynchronize");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&hipStreamSynchronize), hipError_t (*)(hipStream_t stream)), "hipError_t hipStreamSynchronize(hipStream_t stream)");
+_Static_assert(__builtin_strcmp(NAME(hipStreamSynchronize), "hipStreamSynchronize") == 0, "the symbol of hipStreamSynchronize");
 #endif
 #if HIP_VERSION >= 50000000
-/* hipError_t hipThreadExchangeStreamCaptureMode(hipStreamCaptureMode *mode) */
-_Static_assert(__builtin_types_compatible_p(__typeof__(&hipThreadExchangeStreamCaptureMode), hipError_t (*)(hipStreamCaptureMode *mode)), "hipThreadExchangeStreamCaptureMode");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&hipThreadExchangeStreamCaptureMode), hipError_t (*)(hipStreamCaptureMode *mode)), "hipError_t hipThreadExchangeStreamCaptureMode(hipStreamCaptureMode *mode)");
+_Static_assert(__builtin_strcmp(NAME(hipThreadExchangeStreamCaptureMode), "hipThreadExchangeStreamCaptureMode") == 0, "the symbol of hipThreadExchangeStreamCaptureMode");
 #endif
 #if HIP_VERSION >= 50000000
-/* hipError_t hipStreamIsCapturing(hipStream_t stream, hipStreamCaptureStatus *pCaptureStatus) */
-_Static_assert(__builtin_types_compatible_p(__typeof__(&hipStreamIsCapturing), hipError_t (*)(hipStream_t stream, hipStreamCaptureStatus *pCaptureStatus)), "hipStreamIsCapturing");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&hipStreamIsCapturing), hipError_t (*)(hipStream_t stream, hipStreamCaptureStatus *pCaptureStatus)), "hipError_t hipStreamIsCapturing(hipStream_t stream, hipStreamCaptureStatus *pCaptureStatus)");
+_Static_assert(__builtin_strcmp(NAME(hipStreamIsCapturing), "hipStreamIsCapturing") == 0, "the symbol of hipStreamIsCapturing");
 #endif
