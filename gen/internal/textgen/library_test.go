@@ -117,7 +117,7 @@ func TestVendorChecks(t *testing.T) {
 	assert.Equal(t, "tests/vendor/checks/zz_generated_toy.c", files[0].Path)
 	text := string(files[0].Content)
 	for _, lines := range []string{
-		"#define TOY\n#include <toy.h>\n#ifndef TOY_VERSION\n#error",
+		"#define TOY\n#include <toy.h>\n_Static_assert(TOY_VERSION > 0, ",
 		"_Static_assert(sizeof(toyDevice) == 4, \"the size of toyDevice\");\n_Static_assert((toyDevice)-1 < 0, \"the sign of toyDevice\");\n#endif",
 		"#if TOY_VERSION >= 2010\n_Static_assert(TOY_FAST == 3, \"TOY_FAST\");\n#endif",
 		"#if TOY_VERSION >= 2010\n_Static_assert(sizeof(toyProps) == 8, \"the size of toyProps\");\n_Static_assert(offsetof(toyProps, kind) == 4, \"toyProps.kind\");",

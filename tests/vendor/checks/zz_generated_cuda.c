@@ -3,9 +3,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cuda.h>
-#ifndef CUDA_VERSION
-#error the header does not say which version it is by CUDA_VERSION
-#endif
+_Static_assert(CUDA_VERSION > 0, "the version of the header");
 
 /* What a name stands for, as text. */
 #define NAME(name) TEXT(name)

@@ -4,9 +4,7 @@
 #include <stdint.h>
 #define __HIP_PLATFORM_AMD__
 #include <hip/hip_runtime_api.h>
-#ifndef HIP_VERSION
-#error the header does not say which version it is by HIP_VERSION
-#endif
+_Static_assert(HIP_VERSION > 0, "the version of the header");
 
 /* What a name stands for, as text. */
 #define NAME(name) TEXT(name)
