@@ -414,7 +414,26 @@ func (a *Arena) Contains(va uint64) bool { return va-a.base < a.total }
 // RegisteredRange is the range to register with a transport: the base, and Used bytes.
 func (a *Arena) RegisteredRange() (base, length uint64) { return a.base, a.Used() }
 
-// owns tells whether a live allocation begins at an address.
+// Allocation finds the live allocation that begins at an address.
+func (a *Arena) Allocation(va uint64) (found Allocation, ok bool) {
+	key, ok := a.key(va)
+	if !ok {
+		return Allocation{}, false
+	}
+	h := hash(key)
+	s := a.shard(h)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := s.table.find(key, h)
+	// A record with a mark was freed or settled.
+	if i < 0 || s.table.places[i].key != key {
+		return Allocation{}, false
+	}
+	r := s.table.places[i]
+	return Allocation{VA: va, Size: r.size, Handle: r.handle}, true
+}
+
+// owns tells whether an allocation that is live, or was when the arena closed, begins at an address.
 func (a *Arena) owns(va uint64) bool {
 	key, ok := a.key(va)
 	if !ok {

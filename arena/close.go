@@ -21,7 +21,7 @@ type Allocation struct {
 // by one caller: the one that closed the bump, or after a refused drain the one that takes the token from kept.
 type ending struct {
 	idle chan struct{} // wakes the closer when a call that was in flight came back
-	kept chan struct{} // holds a token while the records of a refused drain wait for the next call
+	kept chan struct{} // holds a token while the records wait for the next call: after a Stop, or a refused drain
 	over chan struct{} // closed when every record was settled
 
 	returned atomic.Bool // the reservation was given back, or this is being done
@@ -163,17 +163,29 @@ func (a *Arena) Release() error {
 
 // beginClose closes the arena. mine tells whether the caller is the one who settles its records.
 func (a *Arena) beginClose() (mine bool, err error) {
-	first, admitted := a.bump.close(func(word uint64) bool { return a.quiet(word) || !insideCallback() })
+	first, admitted := a.shut(func(word uint64) bool { return a.quiet(word) || !insideCallback() })
 	if !admitted {
 		return false, fmt.Errorf("close: %w", ErrBusy)
 	}
 	if !first {
-		select {
-		case <-a.end.kept:
-			return true, nil
-		default:
+		if !a.takeKept() {
 			return false, nil
 		}
+		// After a Stop there may be calls that are still under way.
+		if !a.quiet(a.bump.word.Load()) && insideCallback() {
+			a.end.kept <- struct{}{}
+			return false, fmt.Errorf("close: %w", ErrBusy)
+		}
+	}
+	a.awaitQuiet()
+	return true, nil
+}
+
+// shut ends what the arena serves, if admit allows it. first tells whether it was this call that did.
+func (a *Arena) shut(admit func(word uint64) bool) (first, admitted bool) {
+	first, admitted = a.bump.close(admit)
+	if !first {
+		return false, admitted
 	}
 	for i := range a.shards {
 		s := &a.shards[i]
@@ -181,14 +193,28 @@ func (a *Arena) beginClose() (mine bool, err error) {
 		s.closed = true
 		s.mu.Unlock()
 	}
+	return true, true
+}
+
+// takeKept tells whether the records wait for somebody who settles them, who is the caller then.
+func (a *Arena) takeKept() bool {
+	select {
+	case <-a.end.kept:
+		return true
+	default:
+		return false
+	}
+}
+
+// awaitQuiet waits for the calls that began before the arena was shut. Only the caller who settles the records may.
+func (a *Arena) awaitQuiet() {
 	for !a.quiet(a.bump.word.Load()) {
 		<-a.end.idle
 	}
-	return true, nil
 }
 
 // awaitSettled waits for the call that settles the records, and takes their settling over when
-// that is a drain that is refused.
+// that is a drain that is refused, or a Stop.
 func (a *Arena) awaitSettled() (mine bool, err error) {
 	if !a.end.settled() && insideCallback() {
 		return false, fmt.Errorf("release: %w", ErrBusy)
@@ -197,6 +223,7 @@ func (a *Arena) awaitSettled() (mine bool, err error) {
 	case <-a.end.over:
 		return false, nil
 	case <-a.end.kept:
+		a.awaitQuiet()
 		return true, nil
 	}
 }

@@ -14,6 +14,7 @@ var (
 	ErrExhausted       = errors.New("arena is exhausted")
 	ErrNoActiveArena   = errors.New("no active arena")
 	ErrBusy            = errors.New("called from inside a callback of an arena that has calls in flight")
+	ErrInFlight        = errors.New("calls of the arena are still under way")
 	ErrDeviceLost      = errors.New("the device is lost")
 )
 

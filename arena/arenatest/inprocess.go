@@ -223,6 +223,7 @@ var statuses = []struct {
 }{
 	{arena.ErrDeviceLost, "device_lost"},
 	{arena.ErrBusy, "busy"},
+	{arena.ErrInFlight, "busy"},
 	{arena.ErrClosed, "closed"},
 	{arena.ErrExhausted, "exhausted"},
 	{arena.ErrOverflow, "overflow"},

@@ -1,7 +1,9 @@
 package vmm
 
-// About is what a driver tells about itself. The zero About is of a driver that is no library.
+// About is what a driver tells about itself.
 type About struct {
-	Library string // the file that was loaded
+	Library string // the file that was loaded, "" for a driver that is no library
 	Version string // such as "12.4"
+	// HostMemory tells whether the CPU can read and write an allocation's memory at its address.
+	HostMemory bool
 }

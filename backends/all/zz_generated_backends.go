@@ -6,14 +6,16 @@ import (
 	"github.com/arenagen/arenagen/arena/vmm"
 	"github.com/arenagen/arenagen/backends/cuda"
 	"github.com/arenagen/arenagen/backends/hip"
+	registry "github.com/arenagen/arenagen/backends/kit/registry"
 	"github.com/arenagen/arenagen/backends/stub"
 )
 
-// Backends are all backends, those that drive devices first.
-func Backends() []Backend {
-	return []Backend{
-		{Name: cuda.Backend, Title: "NVIDIA CUDA", Override: cuda.Override, Open: openCuda},
-		{Name: hip.Backend, Title: "AMD HIP", Override: hip.Override, Open: openHip},
+// Backends are all backends, those that drive devices first. One without devices is not taken
+// unless it is named.
+func Backends() []registry.Backend {
+	return []registry.Backend{
+		{Name: cuda.Backend, Title: "NVIDIA CUDA", Override: cuda.Override, Auto: true, Open: openCuda},
+		{Name: hip.Backend, Title: "AMD HIP", Override: hip.Override, Auto: true, Open: openHip},
 		{Name: stub.Backend, Title: "Host memory", Open: openStub},
 	}
 }

@@ -57,7 +57,7 @@ func (d *Driver) Quirks() vmm.Quirks {
 
 // About says what the driver is: no library.
 func (d *Driver) About() vmm.About {
-	return vmm.About{}
+	return vmm.About{HostMemory: d.driver.HostMemory()}
 }
 
 // DeviceCount counts the devices that the driver can see. It calls DeviceGetCount.

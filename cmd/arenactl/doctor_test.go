@@ -14,6 +14,7 @@ import (
 
 	"github.com/arenagen/arenagen/backends/cuda"
 	"github.com/arenagen/arenagen/backends/hip"
+	"github.com/arenagen/arenagen/backends/kit/doctor"
 )
 
 // The absolute paths of the programs under test, set by TestMain.
@@ -40,8 +41,8 @@ func buildAndRun(m *testing.M) (code int, err error) {
 	return m.Run(), nil
 }
 
-// doctor runs the program with some variables more, none of which name a real driver.
-func doctor(t *testing.T, variables ...string) (found report, text string, code int) {
+// examine runs the program with some variables more, none of which name a real driver.
+func examine(t *testing.T, variables ...string) (found doctor.Report, text string, code int) {
 	t.Helper()
 	environment := append(os.Environ(), cuda.Override+"=/there/is/none.so", hip.Override+"=/there/is/none.so")
 	run := func(args ...string) []byte {
@@ -57,7 +58,7 @@ func doctor(t *testing.T, variables ...string) (found report, text string, code 
 	return found, string(run()), code
 }
 
-func backend(t *testing.T, r report, name string) backendReport {
+func backend(t *testing.T, r doctor.Report, name string) doctor.Backend {
 	t.Helper()
 	for _, b := range r.Backends {
 		if b.Name == name {
@@ -65,11 +66,11 @@ func backend(t *testing.T, r report, name string) backendReport {
 		}
 	}
 	t.Fatalf("there is no backend %s", name)
-	return backendReport{}
+	return doctor.Backend{}
 }
 
 func TestDoctorWithoutDrivers(t *testing.T) {
-	r, text, code := doctor(t)
+	r, text, code := examine(t)
 	assert.Equal(t, 1, code)
 	assert.False(t, r.Usable)
 	require.NotNil(t, backend(t, r, "cuda").Problem)
@@ -108,7 +109,7 @@ func TestDoctorOnSimulators(t *testing.T) {
 				"settings that are not known":      {"devcies=2", false, "unavailable", "The driver does not start"},
 			} {
 				t.Run(name, func(t *testing.T) {
-					r, text, code := doctor(t, library, "ARENASIM="+tc.settings)
+					r, text, code := examine(t, library, "ARENASIM="+tc.settings)
 					b := backend(t, r, s.name)
 					assert.Equal(t, tc.usable, r.Usable, text)
 					assert.Equal(t, tc.usable, code == 0)

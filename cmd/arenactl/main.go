@@ -2,11 +2,19 @@
 package main
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 
 	"github.com/spf13/cobra"
+
+	"github.com/arenagen/arenagen/backends/all"
+	"github.com/arenagen/arenagen/backends/kit/doctor"
 )
+
+var errNoDevice = errors.New("no GPU backend has a device that can be used")
 
 func main() {
 	if err := newCommand().Execute(); err != nil {
@@ -37,8 +45,8 @@ granule of memory for a moment. It changes nothing.
 It exits with 0 if a backend with a vendor's driver has a device that can be used, else with 1.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			report := examine()
-			if err := report.write(c.OutOrStdout(), asJSON); err != nil {
+			report := doctor.Examine(all.Backends())
+			if err := write(c.OutOrStdout(), report, asJSON); err != nil {
 				return err
 			}
 			if !report.Usable {
@@ -49,4 +57,15 @@ It exits with 0 if a backend with a vendor's driver has a device that can be use
 	}
 	command.Flags().BoolVar(&asJSON, "json", false, "print the report as JSON")
 	return command
+}
+
+func write(w io.Writer, report doctor.Report, asJSON bool) error {
+	if !asJSON {
+		_, err := fmt.Fprint(w, report)
+		return err
+	}
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(report)
 }

@@ -11,7 +11,7 @@ from typing import Any
 
 # The version of the interface. A library fits with the same major and at least this minor.
 ABI_MAJOR = 1
-ABI_MINOR = 1
+ABI_MINOR = 2
 
 # The release that these declarations come from.
 RELEASE = "0.1.0"
@@ -306,6 +306,8 @@ class DeviceInfo(ctypes.Structure):
         ("name", ctypes.c_char * 128),
         # How memory can be exported, and why not better, as was found by trying.
         ("properties", ctypes.c_char * 512),
+        # 1 when the CPU can read and write an allocation's memory at its address, else 0.
+        ("host_memory", ctypes.c_int32),
     ]
 
     def __init__(self, **fields: object) -> None:
@@ -399,6 +401,16 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
         ctypes.c_size_t,  # capacity
         ctypes.POINTER(ctypes.c_size_t),  # count
     ),
+    # Closes the arena and settles nothing: it keeps its allocations for arena_close,
+    # arena_close_and_drain or arena_release, and mallocs and frees no longer reach its backend.
+    # Waits so long for the calls that began before, and answers busy when some are still under way
+    # then; the arena is closed all the same. For a host whose callbacks are about to go away.
+    # Inside a callback it does not wait.
+    "arenagen_arena_stop": (
+        ctypes.c_int32,
+        Arena,  # arena
+        ctypes.c_int64,  # milliseconds
+    ),
     # Closes the arena if it is open and gives the handle and the addresses back. From then on the
     # handle is invalid.
     "arenagen_arena_release": (
@@ -419,6 +431,14 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
         ctypes.c_int32,
         Arena,  # arena
         ctypes.c_void_p,  # address
+    ),
+    # Finds the live allocation that begins at an address. Where none does, the answer is ok and
+    # allocation is all 0.
+    "arenagen_arena_allocation": (
+        ctypes.c_int32,
+        Arena,  # arena
+        ctypes.c_void_p,  # address
+        ctypes.POINTER(Allocation),  # allocation
     ),
     # Finds the arena that an address belongs to; 0 and ok when it is none's. Where ranges coincide
     # it is an arena with an allocation at the address, the one active for any device first.
@@ -488,6 +508,16 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "arenagen_diagnose": (
         ctypes.c_int32,
         ctypes.POINTER(Diagnostics),  # diagnostics
+    ),
+    # Looks at every backend of the library and every device, tries what an arena needs there with
+    # one granule of memory for a moment, and writes a report for a person, without a zero at its
+    # end. With buffer NULL and capacity 0, or a buffer too small, it only tells the length. Each
+    # call looks anew.
+    "arenagen_doctor": (
+        ctypes.c_int32,
+        ctypes.POINTER(ctypes.c_char),  # buffer
+        ctypes.c_size_t,  # capacity
+        ctypes.POINTER(ctypes.c_size_t),  # length
     ),
     # Allocates from the active arena of the device, else from the one that is active for any
     # device. NULL on failure, with the reason in the last error; no active arena is such a reason.

@@ -22,7 +22,7 @@ extern "C" {
 
 /* The version of this interface. A library fits when its major is the same and its minor at least this. */
 #define ARENAGEN_ABI_MAJOR 1
-#define ARENAGEN_ABI_MINOR 1
+#define ARENAGEN_ABI_MINOR 2
 #define ARENAGEN_RELEASE "0.1.0"
 
 /*
@@ -300,6 +300,8 @@ typedef struct arenagen_device_info {
   char name[128];
   /* How memory can be exported, and why not better, as was found by trying. */
   char properties[512];
+  /* 1 when the CPU can read and write an allocation's memory at its address, else 0. */
+  int32_t host_memory;
 } arenagen_device_info;
 
 /* Counters of the whole library. Set struct_size before the call. */
@@ -405,6 +407,18 @@ arenagen_status arenagen_arena_close(arenagen_arena arena);
 arenagen_status arenagen_arena_close_and_drain(arenagen_arena arena, arenagen_allocation *buffer, size_t capacity, size_t *count);
 
 /*
+ * Closes the arena and settles nothing: it keeps its allocations for arena_close,
+ * arena_close_and_drain or arena_release, and mallocs and frees no longer reach its backend. Waits
+ * so long for the calls that began before, and answers busy when some are still under way then; the
+ * arena is closed all the same. For a host whose callbacks are about to go away. Inside a callback
+ * it does not wait.
+ * arena: The arena.
+ * milliseconds: How long to wait, 0 or more.
+ * Since 1.2.
+ */
+arenagen_status arenagen_arena_stop(arenagen_arena arena, int64_t milliseconds);
+
+/*
  * Closes the arena if it is open and gives the handle and the addresses back. From then on the
  * handle is invalid.
  * arena: The arena.
@@ -430,6 +444,16 @@ arenagen_status arenagen_arena_malloc(arenagen_arena arena, int64_t size, uint64
  * Since 1.0.
  */
 arenagen_status arenagen_arena_free(arenagen_arena arena, void *address);
+
+/*
+ * Finds the live allocation that begins at an address. Where none does, the answer is ok and
+ * allocation is all 0.
+ * arena: The arena.
+ * address: Any address.
+ * allocation: Where it goes; not NULL.
+ * Since 1.2.
+ */
+arenagen_status arenagen_arena_allocation(arenagen_arena arena, void *address, arenagen_allocation *allocation);
 
 /*
  * Finds the arena that an address belongs to; 0 and ok when it is none's. Where ranges coincide it
@@ -521,6 +545,18 @@ arenagen_status arenagen_set_active_any(arenagen_arena arena);
  * Since 1.0.
  */
 arenagen_status arenagen_diagnose(arenagen_diagnostics *diagnostics);
+
+/*
+ * Looks at every backend of the library and every device, tries what an arena needs there with one
+ * granule of memory for a moment, and writes a report for a person, without a zero at its end. With
+ * buffer NULL and capacity 0, or a buffer too small, it only tells the length. Each call looks
+ * anew.
+ * buffer: Where the text goes, in UTF-8.
+ * capacity: Bytes that fit into buffer.
+ * length: Bytes of the text; not NULL.
+ * Since 1.2.
+ */
+arenagen_status arenagen_doctor(char *buffer, size_t capacity, size_t *length);
 
 /*
  * Allocates from the active arena of the device, else from the one that is active for any device.

@@ -7,21 +7,14 @@ package main
 import (
 	"unsafe"
 
-	"github.com/arenagen/arenagen/arena"
-	"github.com/arenagen/arenagen/backends/cuda"
-	"github.com/arenagen/arenagen/backends/hip"
+	all "github.com/arenagen/arenagen/backends/all"
 	"github.com/arenagen/arenagen/backends/kit/capi"
-	"github.com/arenagen/arenagen/backends/stub"
 )
 
 // #include "guard.h"
 import "C"
 
-var library = capi.New([]capi.Backend{
-	{Name: "cuda", Auto: true, Open: openCuda},
-	{Name: "hip", Auto: true, Open: openHip},
-	{Name: "stub", Auto: false, Open: openStub},
-}, callbacks{})
+var library = capi.New(all.Backends(), callbacks{})
 
 func main() {}
 
@@ -29,33 +22,6 @@ func main() {}
 //
 //export goReady
 func goReady() {}
-
-// openCuda opens a device with options as they come from C.
-func openCuda(device int, text string) (arena.Backend, error) {
-	options, err := cuda.ParseOptions(text)
-	if err != nil {
-		return nil, err
-	}
-	return cuda.Open(device, options)
-}
-
-// openHip opens a device with options as they come from C.
-func openHip(device int, text string) (arena.Backend, error) {
-	options, err := hip.ParseOptions(text)
-	if err != nil {
-		return nil, err
-	}
-	return hip.Open(device, options)
-}
-
-// openStub opens a device with options as they come from C.
-func openStub(device int, text string) (arena.Backend, error) {
-	options, err := stub.ParseOptions(text)
-	if err != nil {
-		return nil, err
-	}
-	return stub.Open(device, options)
-}
 
 // answer is the status of an error, which becomes the calling thread's last one.
 func answer(operation string, err error) C.arenagen_status {
@@ -138,6 +104,15 @@ func goArenaCloseAndDrain(arenaArg C.arenagen_arena, buffer *C.arenagen_allocati
 	))
 }
 
+// goArenaStop answers arenagen_arena_stop.
+//
+//export goArenaStop
+func goArenaStop(arenaArg C.arenagen_arena, milliseconds C.int64_t) (status C.arenagen_status) {
+	capi.MakeRoom()
+	defer recovered("arenagen_arena_stop", &status)
+	return answer("arenagen_arena_stop", library.ArenaStop(capi.Arena(arenaArg), int64(milliseconds)))
+}
+
 // goArenaRelease answers arenagen_arena_release.
 //
 //export goArenaRelease
@@ -169,6 +144,19 @@ func goArenaFree(arenaArg C.arenagen_arena, address C.uintptr_t) (status C.arena
 	capi.MakeRoom()
 	defer recovered("arenagen_arena_free", &status)
 	return answer("arenagen_arena_free", library.ArenaFree(capi.Arena(arenaArg), uintptr(address)))
+}
+
+// goArenaAllocation answers arenagen_arena_allocation.
+//
+//export goArenaAllocation
+func goArenaAllocation(arenaArg C.arenagen_arena, address C.uintptr_t, allocation *C.arenagen_allocation) (status C.arenagen_status) {
+	capi.MakeRoom()
+	defer recovered("arenagen_arena_allocation", &status)
+	return answer("arenagen_arena_allocation", library.ArenaAllocation(
+		capi.Arena(arenaArg),
+		uintptr(address),
+		(*capi.Allocation)(unsafe.Pointer(allocation)),
+	))
 }
 
 // goArenaOf answers arenagen_arena_of.
@@ -294,6 +282,19 @@ func goDiagnose(diagnostics *C.arenagen_diagnostics) (status C.arenagen_status) 
 	defer recovered("arenagen_diagnose", &status)
 	return answer("arenagen_diagnose", library.Diagnose(
 		(*capi.Diagnostics)(unsafe.Pointer(diagnostics)),
+	))
+}
+
+// goDoctor answers arenagen_doctor.
+//
+//export goDoctor
+func goDoctor(buffer *C.char, capacity C.size_t, length *C.size_t) (status C.arenagen_status) {
+	capi.MakeRoom()
+	defer recovered("arenagen_doctor", &status)
+	return answer("arenagen_doctor", library.Doctor(
+		(*byte)(unsafe.Pointer(buffer)),
+		uintptr(capacity),
+		(*uintptr)(unsafe.Pointer(length)),
 	))
 }
 

@@ -7,16 +7,17 @@ package main
 import (
 	"unsafe"
 
-	"github.com/arenagen/arenagen/arena"
+	"github.com/arenagen/arenagen/arena/vmm"
 	"github.com/arenagen/arenagen/backends/cuda"
 	"github.com/arenagen/arenagen/backends/kit/capi"
+	registry "github.com/arenagen/arenagen/backends/kit/registry"
 )
 
 // #include "guard.h"
 import "C"
 
-var library = capi.New([]capi.Backend{
-	{Name: "cuda", Auto: true, Open: openCuda},
+var library = capi.New([]registry.Backend{
+	{Name: cuda.Backend, Title: "NVIDIA CUDA", Override: cuda.Override, Auto: true, Open: openCuda},
 }, callbacks{})
 
 func main() {}
@@ -26,8 +27,7 @@ func main() {}
 //export goReady
 func goReady() {}
 
-// openCuda opens a device with options as they come from C.
-func openCuda(device int, text string) (arena.Backend, error) {
+func openCuda(device int, text string) (*vmm.Device, error) {
 	options, err := cuda.ParseOptions(text)
 	if err != nil {
 		return nil, err
@@ -116,6 +116,15 @@ func goArenaCloseAndDrain(arenaArg C.arenagen_arena, buffer *C.arenagen_allocati
 	))
 }
 
+// goArenaStop answers arenagen_arena_stop.
+//
+//export goArenaStop
+func goArenaStop(arenaArg C.arenagen_arena, milliseconds C.int64_t) (status C.arenagen_status) {
+	capi.MakeRoom()
+	defer recovered("arenagen_arena_stop", &status)
+	return answer("arenagen_arena_stop", library.ArenaStop(capi.Arena(arenaArg), int64(milliseconds)))
+}
+
 // goArenaRelease answers arenagen_arena_release.
 //
 //export goArenaRelease
@@ -147,6 +156,19 @@ func goArenaFree(arenaArg C.arenagen_arena, address C.uintptr_t) (status C.arena
 	capi.MakeRoom()
 	defer recovered("arenagen_arena_free", &status)
 	return answer("arenagen_arena_free", library.ArenaFree(capi.Arena(arenaArg), uintptr(address)))
+}
+
+// goArenaAllocation answers arenagen_arena_allocation.
+//
+//export goArenaAllocation
+func goArenaAllocation(arenaArg C.arenagen_arena, address C.uintptr_t, allocation *C.arenagen_allocation) (status C.arenagen_status) {
+	capi.MakeRoom()
+	defer recovered("arenagen_arena_allocation", &status)
+	return answer("arenagen_arena_allocation", library.ArenaAllocation(
+		capi.Arena(arenaArg),
+		uintptr(address),
+		(*capi.Allocation)(unsafe.Pointer(allocation)),
+	))
 }
 
 // goArenaOf answers arenagen_arena_of.
@@ -272,6 +294,19 @@ func goDiagnose(diagnostics *C.arenagen_diagnostics) (status C.arenagen_status) 
 	defer recovered("arenagen_diagnose", &status)
 	return answer("arenagen_diagnose", library.Diagnose(
 		(*capi.Diagnostics)(unsafe.Pointer(diagnostics)),
+	))
+}
+
+// goDoctor answers arenagen_doctor.
+//
+//export goDoctor
+func goDoctor(buffer *C.char, capacity C.size_t, length *C.size_t) (status C.arenagen_status) {
+	capi.MakeRoom()
+	defer recovered("arenagen_doctor", &status)
+	return answer("arenagen_doctor", library.Doctor(
+		(*byte)(unsafe.Pointer(buffer)),
+		uintptr(capacity),
+		(*uintptr)(unsafe.Pointer(length)),
 	))
 }
 

@@ -87,6 +87,7 @@ var statuses = []struct {
 	{errInternal, StatusInternal},
 	{arena.ErrDeviceLost, StatusDeviceLost},
 	{arena.ErrBusy, StatusBusy},
+	{arena.ErrInFlight, StatusBusy},
 	{arena.ErrClosed, StatusClosed},
 	{arena.ErrExhausted, StatusExhausted},
 	{arena.ErrOverflow, StatusOverflow},

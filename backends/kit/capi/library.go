@@ -10,26 +10,20 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 	"unsafe"
 
 	"github.com/arenagen/arenagen/arena"
 	"github.com/arenagen/arenagen/arena/vmm"
+	"github.com/arenagen/arenagen/backends/kit/doctor"
+	"github.com/arenagen/arenagen/backends/kit/registry"
 )
-
-// A Backend is one that a library carries.
-type Backend struct {
-	Name string
-	// Auto tells whether it is among those that a caller gets who names none.
-	Auto bool
-	// Open opens a device, with options as the backend's reference page lists them.
-	Open func(device int, options string) (arena.Backend, error)
-}
 
 // A Library is what stands behind the exports of one shared library. Each export
 // has a method here, with the ABI's types; pointers are never nil, except a buffer's, sized structs are whole, and
 // what they point to is zero: the guard in front saw to that. Its methods are safe for concurrent use.
 type Library struct {
-	backends  []Backend
+	backends  []registry.Backend
 	callbacks Callbacks
 	router    arena.Router
 	handles   handles
@@ -47,7 +41,7 @@ type deviceKey struct {
 
 // New returns a library with some backends, and makes the Go runtime below it independent of
 // settings that the environment has for other Go programs.
-func New(backends []Backend, callbacks Callbacks) *Library {
+func New(backends []registry.Backend, callbacks Callbacks) *Library {
 	debug.SetGCPercent(100)
 	debug.SetMemoryLimit(math.MaxInt64)
 	runtime.SetDefaultGOMAXPROCS()
@@ -55,7 +49,7 @@ func New(backends []Backend, callbacks Callbacks) *Library {
 }
 
 // device opens a device of a backend once for each set of options.
-func (l *Library) device(b Backend, ordinal int32, options string) (arena.Backend, error) {
+func (l *Library) device(b registry.Backend, ordinal int32, options string) (arena.Backend, error) {
 	key := deviceKey{b.Name, ordinal, options}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -108,7 +102,7 @@ const auto = "auto"
 // choose opens a device of the backend with a name, or of the first that has one that can be used.
 func (l *Library) choose(name string, ordinal int32, options string) (arena.Backend, error) {
 	if name != "" && name != auto {
-		i := slices.IndexFunc(l.backends, func(b Backend) bool { return b.Name == name })
+		i := slices.IndexFunc(l.backends, func(b registry.Backend) bool { return b.Name == name })
 		if i < 0 {
 			return nil, invalid("this library has no backend %q, expected %s", name, strings.Join(l.names(), ", "))
 		}
@@ -164,6 +158,7 @@ func (l *Library) ArenaDevice(handle Arena, info *DeviceInfo) error {
 		return err
 	}
 	fill(info.Name[:], name)
+	info.HostMemory = flag(about.HostMemory)
 	return nil
 }
 
@@ -237,6 +232,18 @@ func (l *Library) ArenaCloseAndDrain(handle Arena, buffer *Allocation, capacity 
 	return err
 }
 
+// ArenaStop closes an arena and settles nothing.
+func (l *Library) ArenaStop(handle Arena, milliseconds int64) error {
+	a, err := l.arena(handle)
+	if err != nil {
+		return err
+	}
+	if milliseconds < 0 || milliseconds > math.MaxInt64/int64(time.Millisecond) {
+		return invalid("milliseconds must be 0 to %d, got %d", math.MaxInt64/int64(time.Millisecond), milliseconds)
+	}
+	return a.Stop(time.Duration(milliseconds) * time.Millisecond)
+}
+
 // ArenaRelease closes an arena if it is open, and gives the handle and the addresses back. The handle is
 // gone also after a failure, unless that is arena.ErrBusy.
 func (l *Library) ArenaRelease(handle Arena) error {
@@ -273,6 +280,18 @@ func (l *Library) ArenaFree(handle Arena, address uintptr) error {
 		return err
 	}
 	return a.Free(uint64(address))
+}
+
+// ArenaAllocation finds the live allocation that begins at an address.
+func (l *Library) ArenaAllocation(handle Arena, address uintptr, allocation *Allocation) error {
+	a, err := l.arena(handle)
+	if err != nil {
+		return err
+	}
+	if found, ok := a.Allocation(uint64(address)); ok {
+		*allocation = Allocation{Address: found.VA, Size: found.Size, Handle: found.Handle}
+	}
+	return nil
 }
 
 // ArenaOf finds the arena of an address.
@@ -408,6 +427,19 @@ func (l *Library) Diagnose(diagnostics *Diagnostics) error {
 		UnroutedFrees:    d.Unrouted,
 		OtherDeviceFrees: d.OtherDevice,
 		RecoveredFaults:  l.faults.Load(),
+	}
+	return nil
+}
+
+// Doctor looks at every backend of the library.
+func (l *Library) Doctor(buffer *byte, capacity uintptr, length *uintptr) error {
+	text := doctor.Examine(l.backends).String()
+	*length = uintptr(len(text))
+	if uintptr(len(text)) > capacity {
+		return &BufferTooSmallError{Needed: len(text), Given: capacity}
+	}
+	if buffer != nil {
+		copy(unsafe.Slice(buffer, capacity), text)
 	}
 	return nil
 }

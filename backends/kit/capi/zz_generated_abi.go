@@ -220,6 +220,8 @@ type DeviceInfo struct {
 	Name [128]byte
 	// How memory can be exported, and why not better, as was found by trying.
 	Properties [512]byte
+	// 1 when the CPU can read and write an allocation's memory at its address, else 0.
+	HostMemory int32
 }
 
 // Diagnostics holds counters of the whole library. Set struct_size before the call.

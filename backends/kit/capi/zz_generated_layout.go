@@ -66,7 +66,7 @@ func _() {
 	_ = zero[unsafe.Offsetof(Stats{}.FailedReleases)-128]
 	_ = zero[unsafe.Offsetof(Stats{}.Deferred)-136]
 
-	_ = zero[unsafe.Sizeof(DeviceInfo{})-968]
+	_ = zero[unsafe.Sizeof(DeviceInfo{})-972]
 	_ = zero[unsafe.Offsetof(DeviceInfo{}.StructSize)-0]
 	_ = zero[unsafe.Offsetof(DeviceInfo{}.Device)-4]
 	_ = zero[unsafe.Offsetof(DeviceInfo{}.Backend)-8]
@@ -74,6 +74,7 @@ func _() {
 	_ = zero[unsafe.Offsetof(DeviceInfo{}.DriverVersion)-296]
 	_ = zero[unsafe.Offsetof(DeviceInfo{}.Name)-328]
 	_ = zero[unsafe.Offsetof(DeviceInfo{}.Properties)-456]
+	_ = zero[unsafe.Offsetof(DeviceInfo{}.HostMemory)-968]
 
 	_ = zero[unsafe.Sizeof(Diagnostics{})-40]
 	_ = zero[unsafe.Offsetof(Diagnostics{}.StructSize)-0]

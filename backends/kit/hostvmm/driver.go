@@ -92,6 +92,12 @@ func Open(ordinal int, options Options) (*Driver, Result) {
 	return d, Success
 }
 
+// HostMemory tells whether the CPU can read and write what is mapped.
+func (d *Driver) HostMemory() bool {
+	_, memory := d.watcher.device.(*host)
+	return memory
+}
+
 // Close gives back everything that the driver still holds: mappings,
 // reservations, handles and descriptors. Nothing may use the driver or its
 // memory meanwhile. Afterwards it is as it was when it was opened, except that

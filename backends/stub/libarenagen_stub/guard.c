@@ -408,6 +408,15 @@ arenagen_status arenagen_arena_close_and_drain(arenagen_arena arena, arenagen_al
   return goArenaCloseAndDrain(arena, buffer, capacity, count);
 }
 
+arenagen_status arenagen_arena_stop(arenagen_arena arena, int64_t milliseconds)
+{
+  static const char operation[] = "arenagen_arena_stop";
+
+  if (!may_enter())
+    return refuse_blocked(operation);
+  return goArenaStop(arena, milliseconds);
+}
+
 arenagen_status arenagen_arena_release(arenagen_arena arena)
 {
   static const char operation[] = "arenagen_arena_release";
@@ -436,6 +445,18 @@ arenagen_status arenagen_arena_free(arenagen_arena arena, void *address)
   if (!may_enter())
     return refuse_blocked(operation);
   return goArenaFree(arena, (uintptr_t)address);
+}
+
+arenagen_status arenagen_arena_allocation(arenagen_arena arena, void *address, arenagen_allocation *allocation)
+{
+  static const char operation[] = "arenagen_arena_allocation";
+
+  if (misplaced(allocation, _Alignof(arenagen_allocation)))
+    return refuse_pointer(operation, "allocation", allocation, _Alignof(arenagen_allocation));
+  *allocation = (arenagen_allocation){0};
+  if (!may_enter())
+    return refuse_blocked(operation);
+  return goArenaAllocation(arena, (uintptr_t)address, allocation);
 }
 
 arenagen_status arenagen_arena_of(void *address, arenagen_arena *arena)
@@ -543,11 +564,22 @@ arenagen_status arenagen_arena_device(arenagen_arena arena, arenagen_device_info
 
   if (misplaced(info, _Alignof(arenagen_device_info)))
     return refuse_pointer(operation, "info", info, _Alignof(arenagen_device_info));
-  if (info->struct_size != sizeof *info)
+  if (info->struct_size != sizeof *info && info->struct_size != 968)
     return refuse_size(operation, "info", sizeof *info, info->struct_size);
   if (!may_enter())
     return refuse_blocked(operation);
-  return goArenaDevice(arena, info);
+
+  /* A caller of an earlier version has a part of it only. */
+  arenagen_device_info whole = {0};
+  size_t given = info->struct_size;
+
+  memcpy(&whole, info, given);
+  whole.struct_size = sizeof whole;
+  arenagen_status status = goArenaDevice(arena, &whole);
+
+  memcpy(info, &whole, given);
+  info->struct_size = (uint32_t)given;
+  return status;
 }
 
 arenagen_status arenagen_set_active(int32_t device, arenagen_arena arena)
@@ -579,6 +611,20 @@ arenagen_status arenagen_diagnose(arenagen_diagnostics *diagnostics)
   if (!may_enter())
     return refuse_blocked(operation);
   return goDiagnose(diagnostics);
+}
+
+arenagen_status arenagen_doctor(char *buffer, size_t capacity, size_t *length)
+{
+  static const char operation[] = "arenagen_doctor";
+
+  if (misplaced(length, _Alignof(size_t)))
+    return refuse_pointer(operation, "length", length, _Alignof(size_t));
+  *length = 0;
+  if ((capacity > 0 || buffer != NULL) && misplaced(buffer, _Alignof(char)))
+    return refuse_pointer(operation, "buffer", buffer, _Alignof(char));
+  if (!may_enter())
+    return refuse_blocked(operation);
+  return goDoctor(buffer, capacity, length);
 }
 
 void *mx_malloc(ssize_t size, int device, void *stream)

@@ -9,11 +9,9 @@ import (
 
 // allFile renders the list of every backend, where there are several.
 //
-//	// Backends are all backends, those that drive devices first.
-//	func Backends() []Backend {
-//		return []Backend{
-//			{Name: <backend>.Backend, Title: "<title>", Override: <backend>.Override, Open: open<Backend>},
-//		}
+//	// Backends are all backends, those that drive devices first. One without devices is not taken unless it is named.
+//	func Backends() []registry.Backend {
+//		return <registered>
 //	}
 func allFile(m *ir.Model) []emit.File {
 	libraries := m.Libraries()
@@ -22,9 +20,29 @@ func allFile(m *ir.Model) []emit.File {
 		return nil
 	}
 	var packages []string
-	var entries []jen.Code
 	for _, b := range last.Backends {
 		packages = append(packages, backendPath(b))
+	}
+	f := newFile(allPath, "all", packages...)
+	add(f, doc("Backends are all backends, those that drive devices first. One without devices is not taken unless it is named.").
+		Func().Id("Backends").Params().Index().Qual(registryPath, "Backend").
+		Block(jen.Return(registered(last.Backends))))
+	for _, b := range last.Backends {
+		add(f, openRegistered(b))
+	}
+	return []emit.File{file("backends/all/zz_generated_backends.go", f, nil, last.Sources...)}
+}
+
+// registered renders
+//
+//	[]registry.Backend{
+//		{Name: <backend>.Backend, Title: "<title>", Override: <backend>.Override, Auto: true, Open: open<Backend>},
+//	}
+//
+// Override only where there is a library, and Auto where there is one or no other backend.
+func registered(backends []*ir.Backend) jen.Code {
+	var entries []jen.Code
+	for _, b := range backends {
 		entry := []jen.Code{
 			keyed(jen.Id("Name"), jen.Qual(backendPath(b), "Backend")),
 			keyed(jen.Id("Title"), jen.Lit(b.Title)),
@@ -32,19 +50,18 @@ func allFile(m *ir.Model) []emit.File {
 		if b.Library != nil {
 			entry = append(entry, keyed(jen.Id("Override"), jen.Qual(backendPath(b), "Override")))
 		}
+		if b.Library != nil || len(backends) == 1 {
+			entry = append(entry, keyed(jen.Id("Auto"), jen.True()))
+		}
 		entries = append(entries, jen.Values(append(entry, keyed(jen.Id("Open"), jen.Id(openName(b))))...))
 	}
-	f := newFile(modulePath+"/backends/all", "all", packages...)
-	add(f, doc("Backends are all backends, those that drive devices first.").
-		Func().Id("Backends").Params().Index().Id("Backend").
-		Block(jen.Return(jen.Index().Id("Backend").Add(list(entries...)))))
-	for _, b := range last.Backends {
-		add(f, allOpen(b))
-	}
-	return []emit.File{file("backends/all/zz_generated_backends.go", f, nil, last.Sources...)}
+	return jen.Index().Qual(registryPath, "Backend").Add(list(entries...))
 }
 
-// allOpen renders
+// openName is the function that opens a device of a backend.
+func openName(b *ir.Backend) string { return "open" + ir.GoExported(b.Name) }
+
+// openRegistered renders
 //
 //	func open<Backend>(device int, text string) (*vmm.Device, error) {
 //		options, err := <backend>.ParseOptions(text)
@@ -53,7 +70,7 @@ func allFile(m *ir.Model) []emit.File {
 //		}
 //		return <backend>.Open(device, options)
 //	}
-func allOpen(b *ir.Backend) jen.Code {
+func openRegistered(b *ir.Backend) jen.Code {
 	return jen.Func().Id(openName(b)).Params(jen.Id("device").Int(), jen.Id("text").String()).
 		Params(jen.Op("*").Qual(vmmPath, "Device"), jen.Error()).Block(
 		jen.List(jen.Id("options"), jen.Err()).Op(":=").Qual(backendPath(b), "ParseOptions").Call(jen.Id("text")),

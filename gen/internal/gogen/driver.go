@@ -25,8 +25,8 @@ func driverFile(c *ir.Contract, b *ir.Backend) emit.File {
 		driverOpen(openingOperation(c), b),
 		driverBackend(),
 		driverCapabilities(b.Capabilities),
-		nothingAbout("Quirks", "says what the driver's version cannot do or does wrong: nothing."),
-		nothingAbout("About", "says what the driver is: no library."),
+		driverNoQuirks(),
+		driverHostAbout(),
 	)
 	for _, binding := range b.Functions {
 		add(f, boundMethod(binding, b.Result))
@@ -126,13 +126,23 @@ func driverBackend() jen.Code {
 		Add(driverMethod()).Id("Backend").Params().String().Block(jen.Return(jen.Id("Backend")))
 }
 
-// nothingAbout renders a method that answers a zero struct of package vmm.
+// driverNoQuirks renders
 //
-//	// <Name> <says>
-//	func (d *Driver) <Name>() vmm.<Name> { return vmm.<Name>{} }
-func nothingAbout(name, says string) jen.Code {
-	return doc(name+" "+says).
-		Add(driverMethod()).Id(name).Params().Qual(vmmPath, name).Block(jen.Return(jen.Qual(vmmPath, name).Values()))
+//	// Quirks says ...
+//	func (d *Driver) Quirks() vmm.Quirks { return vmm.Quirks{} }
+func driverNoQuirks() jen.Code {
+	return doc("Quirks says what the driver's version cannot do or does wrong: nothing.").
+		Add(driverMethod()).Id("Quirks").Params().Qual(vmmPath, "Quirks").Block(jen.Return(jen.Qual(vmmPath, "Quirks").Values()))
+}
+
+// driverHostAbout renders
+//
+//	// About says ...
+//	func (d *Driver) About() vmm.About { return vmm.About{HostMemory: d.driver.HostMemory()} }
+func driverHostAbout() jen.Code {
+	return doc("About says what the driver is: no library.").
+		Add(driverMethod()).Id("About").Params().Qual(vmmPath, "About").Block(jen.Return(
+		jen.Qual(vmmPath, "About").Values(keyed(jen.Id("HostMemory"), jen.Id("d").Dot("driver").Dot("HostMemory").Call()))))
 }
 
 func driverOrigins(b *ir.Backend) []emit.Origin {

@@ -24,8 +24,8 @@ func exportsFile(abi *ir.ABI, l *ir.SharedLibrary) emit.File {
 		exportsMain(),
 		exportsReady(),
 	)
-	for _, b := range l.Backends {
-		add(f, exportsOpen(b))
+	if len(l.Backends) == 1 {
+		add(f, openRegistered(l.Backends[0]))
 	}
 	add(f, exportsAnswer(abi), exportsRecovered(abi))
 	add(f, exportsCallbacks(abi.Callbacks)...)
@@ -47,26 +47,20 @@ func carried(l *ir.SharedLibrary) string {
 	return "every backend"
 }
 
-// exportsLibrary renders
+// exportsLibrary renders, for a library of one backend,
 //
-//	var library = capi.New([]capi.Backend{
-//		{Name: "<backend>", Auto: <whether it drives devices>, Open: open<Backend>},
-//	}, callbacks{})
+//	var library = capi.New(<registered>, callbacks{})
+//
+// and for that of all
+//
+//	var library = capi.New(all.Backends(), callbacks{})
 func exportsLibrary(l *ir.SharedLibrary) jen.Code {
-	entries := make([]jen.Code, len(l.Backends))
-	for i, b := range l.Backends {
-		entries[i] = jen.Values(
-			keyed(jen.Id("Name"), jen.Lit(b.Name)),
-			keyed(jen.Id("Auto"), jen.Lit(b.Library != nil || len(l.Backends) == 1)),
-			keyed(jen.Id("Open"), jen.Id(openName(b))),
-		)
+	backends := jen.Qual(allPath, "Backends").Call()
+	if len(l.Backends) == 1 {
+		backends = jen.Add(registered(l.Backends))
 	}
-	return jen.Var().Id("library").Op("=").Qual(capiPath, "New").Call(
-		jen.Index().Qual(capiPath, "Backend").Add(list(entries...)), jen.Id("callbacks").Values())
+	return jen.Var().Id("library").Op("=").Qual(capiPath, "New").Call(backends, jen.Id("callbacks").Values())
 }
-
-// openName is the function that opens a device of a backend.
-func openName(b *ir.Backend) string { return "open" + ir.GoExported(b.Name) }
 
 // exportsMain renders the main function that a shared library must have and never calls.
 func exportsMain() jen.Code { return jen.Func().Id("main").Params().Block() }
@@ -80,27 +74,6 @@ func exportsReady() jen.Code {
 		doc("goReady returns when the Go runtime is up. The guard calls it once, while the library loads."),
 		exportDirective("goReady"),
 		jen.Func().Id("goReady").Params().Block(),
-	)
-}
-
-// exportsOpen renders
-//
-//	func open<Backend>(device int, text string) (arena.Backend, error) {
-//		options, err := <backend>.ParseOptions(text)
-//		if err != nil {
-//			return nil, err
-//		}
-//		return <backend>.Open(device, options)
-//	}
-func exportsOpen(backend *ir.Backend) jen.Code {
-	return jen.Add(
-		doc(openName(backend)+" opens a device with options as they come from C."),
-		jen.Func().Id(openName(backend)).Params(jen.Id("device").Int(), jen.Id("text").String()).
-			Params(jen.Qual(arenaPath, "Backend"), jen.Error()).Block(
-			jen.List(jen.Id("options"), jen.Err()).Op(":=").Qual(backendPath(backend), "ParseOptions").Call(jen.Id("text")),
-			jen.If(jen.Err().Op("!=").Nil()).Block(jen.Return(jen.Nil(), jen.Err())),
-			jen.Return(jen.Qual(backendPath(backend), "Open").Call(jen.Id("device"), jen.Id("options"))),
-		),
 	)
 }
 

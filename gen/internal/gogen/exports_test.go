@@ -120,21 +120,23 @@ func (callbacks) AllocateCallback(function, user uintptr, size uint64) (handle u
 }
 
 func TestExportsFrame(t *testing.T) {
-	backend := &ir.Backend{Name: "stub"}
-	vendor := &ir.Backend{Name: "cuda", Library: &ir.Library{}}
+	backend := &ir.Backend{Name: "stub", Title: "Host memory"}
+	vendor := &ir.Backend{Name: "cuda", Title: "CUDA", Library: &ir.Library{}}
 	tests := map[string]struct {
 		code jen.Code
 		want string
 	}{
 		"library": {exportsLibrary(&ir.SharedLibrary{Backends: []*ir.Backend{backend}}), `
-var library = capi.New([]capi.Backend{
-	{Name: "stub", Auto: true, Open: openStub},
+var library = capi.New([]registry.Backend{
+	{Name: stub.Backend, Title: "Host memory", Auto: true, Open: openStub},
 }, callbacks{})`},
 		"all": {exportsLibrary(&ir.SharedLibrary{Backends: []*ir.Backend{vendor, backend}}), `
-var library = capi.New([]capi.Backend{
-	{Name: "cuda", Auto: true, Open: openCuda},
-	{Name: "stub", Auto: false, Open: openStub},
-}, callbacks{})`},
+var library = capi.New(all.Backends(), callbacks{})`},
+		"registered": {jen.Var().Id("x").Op("=").Add(registered([]*ir.Backend{vendor, backend})), `
+var x = []registry.Backend{
+	{Name: cuda.Backend, Title: "CUDA", Override: cuda.Override, Auto: true, Open: openCuda},
+	{Name: stub.Backend, Title: "Host memory", Open: openStub},
+}`},
 		"main": {exportsMain(), `func main() {}`},
 		"ready": {exportsReady(), `
 // goReady returns when the Go runtime is up. The guard calls it once, while the library loads.
@@ -164,15 +166,14 @@ func recovered(operation string, status *C.x_status) {
 }`},
 	}
 	for name, test := range tests {
-		t.Run(name, func(t *testing.T) { assertRenders(t, test.want, test.code) })
+		t.Run(name, func(t *testing.T) { assertRendersIn(t, "example.com/lib", test.want, test.code) })
 	}
 	assertRendersIn(t, "example.com/lib", `
-// openStub opens a device with options as they come from C.
-func openStub(device int, text string) (arena.Backend, error) {
+func openStub(device int, text string) (*vmm.Device, error) {
 	options, err := stub.ParseOptions(text)
 	if err != nil {
 		return nil, err
 	}
 	return stub.Open(device, options)
-}`, exportsOpen(backend))
+}`, openRegistered(backend))
 }

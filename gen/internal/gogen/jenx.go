@@ -24,11 +24,13 @@ const modulePath = "github.com/arenagen/arenagen"
 
 // The packages that generated code lies in or stands on.
 const (
-	arenaPath   = modulePath + "/arena"
-	vmmPath     = modulePath + "/arena/vmm"
-	capiPath    = modulePath + "/backends/kit/capi"
-	optionsPath = modulePath + "/backends/kit/options"
-	dlPath      = modulePath + "/backends/kit/dl"
+	arenaPath    = modulePath + "/arena"
+	vmmPath      = modulePath + "/arena/vmm"
+	capiPath     = modulePath + "/backends/kit/capi"
+	optionsPath  = modulePath + "/backends/kit/options"
+	dlPath       = modulePath + "/backends/kit/dl"
+	registryPath = modulePath + "/backends/kit/registry"
+	allPath      = modulePath + "/backends/all"
 )
 
 // backendPath is the import path of a backend's package.

@@ -15,7 +15,7 @@ var functionRoles = roles{
 	RoleIn:     {KindStruct},
 	RoleOut:    {KindScalar, KindPointer, KindHandle, KindEnum, KindStruct},
 	RoleInOut:  {KindStruct},
-	RoleBuffer: {KindScalar, KindHandle, KindEnum, KindStruct},
+	RoleBuffer: {KindScalar, KindChar, KindHandle, KindEnum, KindStruct},
 }
 
 var callbackRoles = roles{

@@ -152,6 +152,7 @@ var cFunctions = template.FuncMap{
 	"described":   described,
 	"article":     article,
 	"isStatus":    func(t *ir.Type) bool { return t.Kind == ir.KindEnum },
+	"isStruct":    func(t *ir.Type) bool { return t.Kind == ir.KindStruct },
 	"isVoid":      func(t *ir.Type) bool { return t.Kind == ir.KindVoid },
 	"isPointer":   func(p *ir.Param) bool { return p.Type.Kind == ir.KindPointer },
 	"isOut":       func(p *ir.Param) bool { return p.Role == ir.RoleOut },

@@ -97,6 +97,15 @@ static inline arenagen_stats stats_of(arenagen_arena arena)
   return stats;
 }
 
+/* All 0 where none begins. */
+static inline arenagen_allocation allocation_at(arenagen_arena arena, void *address)
+{
+  arenagen_allocation allocation;
+
+  OK(arenagen_arena_allocation(arena, address, &allocation));
+  return allocation;
+}
+
 static inline arenagen_device_info device_of(arenagen_arena arena)
 {
   arenagen_device_info info = {.struct_size = sizeof info};

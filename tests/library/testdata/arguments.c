@@ -89,6 +89,7 @@ SCENARIO(null_is_refused_by_name)
   INVALID("buffer must not be NULL", arenagen_arena_close_and_drain, arena, NULL, 1, &count);
   INVALID("buffer must not be NULL", arenagen_arena_close_and_drain, arena, NULL, SIZE_MAX, &count);
   INVALID("address must not be NULL", arenagen_arena_malloc, arena, 1, 0, NULL, NULL);
+  INVALID("allocation must not be NULL", arenagen_arena_allocation, arena, address, NULL);
   INVALID("arena must not be NULL", arenagen_arena_of, address, NULL);
   INVALID("base must not be NULL", arenagen_arena_registered_range, arena, NULL, &number);
   INVALID("length must not be NULL", arenagen_arena_registered_range, arena, &address, NULL);
@@ -99,6 +100,8 @@ SCENARIO(null_is_refused_by_name)
   INVALID("stats must not be NULL", arenagen_arena_stats, arena, NULL);
   INVALID("info must not be NULL", arenagen_arena_device, arena, NULL);
   INVALID("diagnostics must not be NULL", arenagen_diagnose, NULL);
+  INVALID("length must not be NULL", arenagen_doctor, NULL, 0, NULL);
+  INVALID("buffer must not be NULL", arenagen_doctor, NULL, 1, &count);
   check_unchanged(0);
 }
 
@@ -118,6 +121,7 @@ SCENARIO(a_misaligned_pointer_is_refused_by_name)
   INVALID("buffer must be aligned to 8 bytes", arenagen_arena_close_and_drain, arena, MISALIGNED, 1, &count);
   INVALID("buffer must be aligned to 8 bytes", arenagen_arena_close_and_drain, arena, MISALIGNED, 0, &count);
   INVALID("address must be aligned to 8 bytes", arenagen_arena_malloc, arena, 1, 0, NULL, MISALIGNED);
+  INVALID("allocation must be aligned to 8 bytes", arenagen_arena_allocation, arena, address, MISALIGNED);
   INVALID("arena must be aligned to 8 bytes", arenagen_arena_of, address, MISALIGNED);
   INVALID("base must be aligned to 8 bytes", arenagen_arena_registered_range, arena, MISALIGNED, &number);
   INVALID("length must be aligned to 8 bytes", arenagen_arena_registered_range, arena, &address, MISALIGNED);
@@ -128,6 +132,7 @@ SCENARIO(a_misaligned_pointer_is_refused_by_name)
   INVALID("stats must be aligned to 8 bytes", arenagen_arena_stats, arena, MISALIGNED);
   INVALID("info must be aligned to 4 bytes", arenagen_arena_device, arena, MISALIGNED);
   INVALID("diagnostics must be aligned to 8 bytes", arenagen_diagnose, MISALIGNED);
+  INVALID("length must be aligned to 8 bytes", arenagen_doctor, NULL, 0, MISALIGNED);
   check_unchanged(0);
 }
 
@@ -157,7 +162,7 @@ SCENARIO(a_struct_of_another_size_is_refused)
     CHECK_EQUAL(0, made);
     INVALID("stats.struct_size must be 144, got ", arenagen_arena_stats, arena, &stats);
     CHECK_EQUAL(0, stats.created);
-    INVALID("info.struct_size must be 968, got ", arenagen_arena_device, arena, &info);
+    INVALID("info.struct_size must be 972, got ", arenagen_arena_device, arena, &info);
     INVALID("diagnostics.struct_size must be 40, got ", arenagen_diagnose, &diagnostics);
     CHECK_EQUAL(0, diagnostics.arenas);
   }
@@ -229,6 +234,48 @@ SCENARIO(what_a_device_is)
   CHECK_TEXT("", info.library);
   CHECK_TEXT("none", info.properties);
   CHECK_EQUAL(0, info.device);
+  CHECK_EQUAL(1, info.host_memory);
+  CHECK_EQUAL(0, device_of(create("mode=record")).host_memory);
+}
+
+SCENARIO(what_a_live_allocation_is)
+{
+  arenagen_arena made = create(NULL);
+  arenagen_allocation found = allocation_at(made, allocate(made, 1 + GRANULE));
+  char *address = (char *)(uintptr_t)found.address;
+
+  CHECK_EQUAL(2 * GRANULE, found.size);
+  CHECK(found.handle != 0);
+  CHECK_EQUAL(0, allocation_at(made, address + 1).size);
+  CHECK_EQUAL(0, allocation_at(made, address + GRANULE).size);
+  CHECK_EQUAL(0, allocation_at(made, address - 1).address);
+  CHECK_EQUAL(0, allocation_at(made, NULL).size);
+  CHECK_EQUAL(0, allocation_at(made, (void *)UINTPTR_MAX).size);
+  CHECK_EQUAL(found.size, allocation_at(made, address).size);
+  OK(arenagen_arena_free(made, address));
+  CHECK_EQUAL(0, allocation_at(made, address).size);
+  address = allocate(made, 1);
+  OK(arenagen_arena_stop(made, 0));
+  CHECK_EQUAL(GRANULE, allocation_at(made, address).size);
+  OK(arenagen_arena_close(made));
+  CHECK_EQUAL(0, allocation_at(made, address).size);
+}
+
+SCENARIO(the_doctor_writes_a_report)
+{
+  static char text[1 << 16];
+  size_t length, again;
+
+  REFUSED(ARENAGEN_STATUS_BUFFER_TOO_SMALL, "", arenagen_doctor, NULL, 0, &length);
+  CHECK(length > 0 && length < sizeof text);
+  memset(text, '#', sizeof text);
+  REFUSED(ARENAGEN_STATUS_BUFFER_TOO_SMALL, "", arenagen_doctor, text, 1, &again);
+  CHECK_EQUAL('#', text[0]);
+  OK(arenagen_doctor(text, sizeof text, &again));
+  CHECK_EQUAL('#', text[again]);
+  text[again] = 0;
+  CHECK_CONTAINS("stub: Host memory", text);
+  CHECK_CONTAINS("device 0", text);
 }
 
 SCENARIO(outputs_are_cleared_on_failure)

@@ -356,3 +356,81 @@ SCENARIO(a_callback_that_waits_stops_nobody_but_a_close)
   CHECK_EQUAL(2, one.released);
   CHECK_EQUAL(0, live_in(one.arena));
 }
+
+SCENARIO(a_stop_waits_so_long_and_no_longer)
+{
+  team slow;
+  void *address;
+
+  sem_init(&inside, 0, 0);
+  sem_init(&leave, 0, 0);
+  create_over(&one);
+  OK(arenagen_set_active(7, one.arena));
+  address = allocate(one.arena, 1);
+  one.inside = wait_inside;
+  start_team(&slow, 1, 0, allocate_slowly);
+  sem_wait(&inside);
+
+  REFUSED(ARENAGEN_STATUS_BUSY, "still under way", arenagen_arena_stop, one.arena, 0);
+  REFUSED(ARENAGEN_STATUS_BUSY, "still under way", arenagen_arena_stop, one.arena, 20);
+  CHECK_EQUAL(1, is_closed(one.arena));
+  CHECK(mx_malloc(1, 7, NULL) == NULL);
+  mx_free(address, 1, 7, NULL);
+  CHECK_EQUAL(0, one.released);
+  CHECK_EQUAL(1, stats_of(one.arena).late_frees);
+  sem_post(&leave);
+  OK(arenagen_arena_stop(one.arena, INT64_C(3600000)));
+  join_team(&slow);
+  CHECK_EQUAL(2, live_in(one.arena));
+  OK(arenagen_arena_stop(one.arena, 0));
+  one.inside = NULL;
+  OK(arenagen_arena_release(one.arena));
+  CHECK_EQUAL(2, one.released);
+}
+
+SCENARIO(a_stopped_arena_can_be_drained)
+{
+  arenagen_allocation drained[2];
+  backing b = {0};
+  size_t count;
+
+  create_over(&b);
+  allocate(b.arena, 1);
+  OK(arenagen_arena_stop(b.arena, 0));
+  OK(arenagen_arena_close_and_drain(b.arena, drained, 2, &count));
+  CHECK_EQUAL(1, count);
+  OK(arenagen_arena_stop(b.arena, 0));
+  OK(arenagen_arena_release(b.arena));
+  CHECK_EQUAL(0, b.released);
+}
+
+static backing *stopped;
+
+static void stop_it(void)
+{
+  REFUSED(ARENAGEN_STATUS_BUSY, "still under way", arenagen_arena_stop, stopped->arena, INT64_MAX / 1000000);
+  REFUSED(ARENAGEN_STATUS_BUSY, "from inside a callback", arenagen_arena_close, stopped->arena);
+}
+
+SCENARIO(a_callback_may_stop_its_own_arena_without_waiting)
+{
+  backing b = {.inside = stop_it};
+
+  stopped = &b;
+  create_over(&b);
+  allocate(b.arena, 1);
+  CHECK_EQUAL(1, is_closed(b.arena));
+  b.inside = NULL;
+  OK(arenagen_arena_close(b.arena));
+  CHECK_EQUAL(1, b.released);
+}
+
+SCENARIO(a_stop_takes_milliseconds_of_some_range)
+{
+  backing b = {0};
+
+  create_over(&b);
+  REFUSED(ARENAGEN_STATUS_INVALID_ARGUMENT, "milliseconds must be 0 to", arenagen_arena_stop, b.arena, -1);
+  REFUSED(ARENAGEN_STATUS_INVALID_ARGUMENT, "milliseconds must be 0 to", arenagen_arena_stop, b.arena, INT64_MAX);
+  CHECK_EQUAL(0, is_closed(b.arena));
+}

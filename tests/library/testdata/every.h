@@ -100,10 +100,13 @@ static inline void expect_refusals(void *library, arenagen_status expected, cons
   EXPECT(arenagen_arena_close_and_drain, arena, buffer, 1, &count);
   CHECK_EQUAL(0, count);
   EXPECT(arenagen_arena_close_and_drain, arena, NULL, 0, &count);
+  EXPECT(arenagen_arena_stop, arena, 0);
   EXPECT(arenagen_arena_release, arena);
   EXPECT(arenagen_arena_malloc, arena, 1, 0, NULL, &found);
   CHECK(found == NULL);
   EXPECT(arenagen_arena_free, arena, address);
+  EXPECT(arenagen_arena_allocation, arena, address, buffer);
+  CHECK_EQUAL(0, buffer->size);
   EXPECT(arenagen_arena_of, address, &made);
   EXPECT(arenagen_arena_registered_range, arena, &found, &bytes);
   EXPECT(arenagen_arena_used, arena, &bytes);
@@ -117,6 +120,7 @@ static inline void expect_refusals(void *library, arenagen_status expected, cons
   EXPECT(arenagen_set_active, 0, arena);
   EXPECT(arenagen_set_active_any, arena);
   EXPECT(arenagen_diagnose, &diagnostics);
+  EXPECT(arenagen_doctor, NULL, 0, &count);
 
   *current = "mx_malloc";
   clear_error();

@@ -16,13 +16,16 @@ static size_t count;
 static int32_t flag;
 static arenagen_allocation buffer[4];
 static arenagen_stats stats = {.struct_size = sizeof stats};
+static arenagen_allocation found;
 static arenagen_device_info info = {.struct_size = sizeof info};
 
 TAKES_HANDLE(arena_close, arena)
 TAKES_HANDLE(arena_close_and_drain, arena, buffer, 4, &count)
+TAKES_HANDLE(arena_stop, arena, 0)
 TAKES_HANDLE(arena_release, arena)
 TAKES_HANDLE(arena_malloc, arena, 1, 0, NULL, &address)
 TAKES_HANDLE(arena_free, arena, address)
+TAKES_HANDLE(arena_allocation, arena, address, &found)
 TAKES_HANDLE(arena_registered_range, arena, &address, &number)
 TAKES_HANDLE(arena_used, arena, &number)
 TAKES_HANDLE(arena_mapped, arena, &number)
@@ -51,10 +54,12 @@ static const struct {
   {"arenagen_arena_close", with_arena_close, 0},
   {"arenagen_arena_close_and_drain", with_arena_close_and_drain, 0},
   {"arenagen_arena_close_and_drain", size_query, 0},
+  {"arenagen_arena_stop", with_arena_stop, 0},
   {"arenagen_arena_release", with_arena_release, 0},
   {"arenagen_arena_malloc", with_arena_malloc, 0},
   {"arenagen_arena_free", with_arena_free, 0},
   {"arenagen_arena_free", free_null, 0},
+  {"arenagen_arena_allocation", with_arena_allocation, 0},
   {"arenagen_arena_registered_range", with_arena_registered_range, 0},
   {"arenagen_arena_used", with_arena_used, 0},
   {"arenagen_arena_mapped", with_arena_mapped, 0},

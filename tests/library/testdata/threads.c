@@ -188,8 +188,10 @@ static void call_every_export(int number)
   diagnose();
   CHECK_EQUAL(0, is_closed(arena));
   REFUSED(ARENAGEN_STATUS_INVALID_ARGUMENT, "size", arenagen_arena_malloc, arena, 0, 0, NULL, &address);
+  REFUSED(ARENAGEN_STATUS_BUFFER_TOO_SMALL, "", arenagen_doctor, NULL, 0, &count);
   arenagen_clear_error();
   OK(arenagen_arena_close_and_drain(arena, NULL, 0, &count));
+  OK(arenagen_arena_stop(arena, 0));
   OK(arenagen_arena_close(arena));
   OK(arenagen_arena_release(arena));
 }

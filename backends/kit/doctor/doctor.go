@@ -1,36 +1,36 @@
-package main
+// Package doctor looks at what backends find on a machine, and says what to do about what they lack.
+package doctor
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/arenagen/arenagen/arena/vmm"
-	"github.com/arenagen/arenagen/backends/all"
 	"github.com/arenagen/arenagen/backends/kit/dl"
+	"github.com/arenagen/arenagen/backends/kit/registry"
 )
 
-var errNoDevice = errors.New("no GPU backend has a device that can be used")
-
-// A report is what the doctor found.
-type report struct {
-	Usable   bool            `json:"usable"` // a backend with a vendor's driver has a device that can be used
-	Backends []backendReport `json:"backends"`
+// A Report is what the doctor found.
+type Report struct {
+	// Usable tells whether a backend that is taken without being named has a device that can be used.
+	Usable   bool      `json:"usable"`
+	Backends []Backend `json:"backends"`
 }
 
-type backendReport struct {
-	Name     string         `json:"name"`
-	Title    string         `json:"title"`
-	Library  string         `json:"library,omitempty"` // the file that was loaded
-	Version  string         `json:"version,omitempty"`
-	Override string         `json:"override,omitempty"` // the variable that names another file
-	Devices  []deviceReport `json:"devices"`
-	Problem  *problem       `json:"problem,omitempty"`
+// A Backend is what was found of one.
+type Backend struct {
+	Name     string   `json:"name"`
+	Title    string   `json:"title"`
+	Library  string   `json:"library,omitempty"` // the file that was loaded
+	Version  string   `json:"version,omitempty"`
+	Override string   `json:"override,omitempty"` // the variable that names another file
+	Devices  []Device `json:"devices"`
+	Problem  *Problem `json:"problem,omitempty"`
 }
 
-type deviceReport struct {
+// A Device is what was found of one.
+type Device struct {
 	Ordinal       int      `json:"ordinal"`
 	Name          string   `json:"name,omitempty"`
 	Minimum       uint64   `json:"minimum_granule"`     // bytes
@@ -38,39 +38,39 @@ type deviceReport struct {
 	Free          uint64   `json:"free"`                // bytes
 	Total         uint64   `json:"total"`               // bytes
 	Memory        string   `json:"memory,omitempty"`    // how it can be exported
-	Trials        []trial  `json:"trials,omitempty"`
+	Trials        []Trial  `json:"trials,omitempty"`
 	MemoryReturns *bool    `json:"memory_returns,omitempty"` // after unmap and release
-	Problem       *problem `json:"problem,omitempty"`
+	Problem       *Problem `json:"problem,omitempty"`
 }
 
-// A trial is a kind of memory that was tried, and what the driver said.
-type trial struct {
+// A Trial is a kind of memory that was tried, and what the driver said.
+type Trial struct {
 	Memory string `json:"memory"`
 	Answer string `json:"answer"`
 }
 
-// A problem is what is wrong and what to do about it.
-type problem struct {
+// A Problem is what is wrong and what to do about it.
+type Problem struct {
 	What string `json:"what"`
 	Do   string `json:"do"`
 }
 
-// examine looks at every backend.
-func examine() report {
-	var r report
-	for _, b := range all.Backends() {
+// Examine looks at backends.
+func Examine(backends []registry.Backend) Report {
+	var r Report
+	for _, b := range backends {
 		found := examineBackend(b)
 		r.Backends = append(r.Backends, found)
 		for _, d := range found.Devices {
 			// Whether memory returns is the last thing that is looked at: arenas work all the same.
-			r.Usable = r.Usable || b.Override != "" && (d.Problem == nil || d.MemoryReturns != nil)
+			r.Usable = r.Usable || b.Auto && (d.Problem == nil || d.MemoryReturns != nil)
 		}
 	}
 	return r
 }
 
-func examineBackend(b all.Backend) backendReport {
-	r := backendReport{Name: b.Name, Title: b.Title, Override: b.Override, Devices: []deviceReport{}}
+func examineBackend(b registry.Backend) Backend {
+	r := Backend{Name: b.Name, Title: b.Title, Override: b.Override, Devices: []Device{}}
 	first, err := b.Open(0, "")
 	if err != nil {
 		r.Problem = problemOf(err, b.Override)
@@ -89,8 +89,8 @@ func examineBackend(b all.Backend) backendReport {
 	return r
 }
 
-func examineDevice(b all.Backend, ordinal int) deviceReport {
-	r := deviceReport{Ordinal: ordinal}
+func examineDevice(b registry.Backend, ordinal int) Device {
+	r := Device{Ordinal: ordinal}
 	d, err := b.Open(ordinal, "")
 	if err != nil {
 		r.Problem = problemOf(err, b.Override)
@@ -116,7 +116,7 @@ func examineDevice(b all.Backend, ordinal int) deviceReport {
 		if t.Err != nil {
 			answer = t.Err.Error()
 		}
-		r.Trials = append(r.Trials, trial{t.String(), answer})
+		r.Trials = append(r.Trials, Trial{t.String(), answer})
 	}
 	returns, err := d.MemoryReturns()
 	switch {
@@ -124,7 +124,7 @@ func examineDevice(b all.Backend, ordinal int) deviceReport {
 		r.Problem = problemOf(err, b.Override)
 	case !returns:
 		r.MemoryReturns = &returns
-		r.Problem = &problem{
+		r.Problem = &Problem{
 			What: "memory that was unmapped and released does not come back while its addresses are reserved",
 			Do:   "Close arenas whose memory is to be used again, or install another version of the driver.",
 		}
@@ -150,8 +150,8 @@ var advice = []struct {
 }
 
 // problemOf explains an error. The override is the variable that names another library.
-func problemOf(err error, override string) *problem {
-	p := &problem{What: strings.ReplaceAll(err.Error(), "\n", "; "), Do: "Report this with the text above."}
+func problemOf(err error, override string) *Problem {
+	p := &Problem{What: strings.ReplaceAll(err.Error(), "\n", "; "), Do: "Report this with the text above."}
 	if missing := (*dl.NotFoundError)(nil); errors.As(err, &missing) {
 		p.Do = "Install the vendor's driver, or name its library in " + override + "."
 		return p
@@ -165,23 +165,16 @@ func problemOf(err error, override string) *problem {
 	return p
 }
 
-// write prints a report.
-func (r report) write(w io.Writer, asJSON bool) error {
-	if asJSON {
-		encoder := json.NewEncoder(w)
-		encoder.SetIndent("", "  ")
-		encoder.SetEscapeHTML(false)
-		return encoder.Encode(r)
-	}
+// String is the report for a person.
+func (r Report) String() string {
 	var b strings.Builder
 	for _, one := range r.Backends {
 		one.print(&b)
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return b.String()
 }
 
-func (r backendReport) print(b *strings.Builder) {
+func (r Backend) print(b *strings.Builder) {
 	fmt.Fprintf(b, "%s: %s\n", r.Name, r.Title)
 	if r.Library != "" {
 		fmt.Fprintf(b, "  library   %s, version %s\n", r.Library, r.Version)
@@ -193,7 +186,7 @@ func (r backendReport) print(b *strings.Builder) {
 	fmt.Fprintln(b)
 }
 
-func (r deviceReport) print(b *strings.Builder) {
+func (r Device) print(b *strings.Builder) {
 	fmt.Fprintf(b, "  device %d  %s\n", r.Ordinal, r.Name)
 	if r.Minimum != 0 {
 		fmt.Fprintf(b, "    granule   %s, minimum %s\n", size(r.Recommended), size(r.Minimum))
@@ -213,7 +206,7 @@ func (r deviceReport) print(b *strings.Builder) {
 	r.Problem.print(b, "    ")
 }
 
-func (p *problem) print(b *strings.Builder, indent string) {
+func (p *Problem) print(b *strings.Builder, indent string) {
 	if p != nil {
 		fmt.Fprintf(b, "%sproblem   %s\n%sdo        %s\n", indent, p.What, indent, p.Do)
 	}
