@@ -518,6 +518,7 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
         ctypes.POINTER(ctypes.c_char),  # buffer
         ctypes.c_size_t,  # capacity
         ctypes.POINTER(ctypes.c_size_t),  # length
+        ctypes.POINTER(ctypes.c_int32),  # usable
     ),
     # Allocates from the active arena of the device, else from the one that is active for any
     # device. NULL on failure, with the reason in the last error; no active arena is such a reason.

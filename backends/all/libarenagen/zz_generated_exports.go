@@ -288,13 +288,14 @@ func goDiagnose(diagnostics *C.arenagen_diagnostics) (status C.arenagen_status) 
 // goDoctor answers arenagen_doctor.
 //
 //export goDoctor
-func goDoctor(buffer *C.char, capacity C.size_t, length *C.size_t) (status C.arenagen_status) {
+func goDoctor(buffer *C.char, capacity C.size_t, length *C.size_t, usable *C.int32_t) (status C.arenagen_status) {
 	capi.MakeRoom()
 	defer recovered("arenagen_doctor", &status)
 	return answer("arenagen_doctor", library.Doctor(
 		(*byte)(unsafe.Pointer(buffer)),
 		uintptr(capacity),
 		(*uintptr)(unsafe.Pointer(length)),
+		(*int32)(unsafe.Pointer(usable)),
 	))
 }
 

@@ -613,18 +613,21 @@ arenagen_status arenagen_diagnose(arenagen_diagnostics *diagnostics)
   return goDiagnose(diagnostics);
 }
 
-arenagen_status arenagen_doctor(char *buffer, size_t capacity, size_t *length)
+arenagen_status arenagen_doctor(char *buffer, size_t capacity, size_t *length, int32_t *usable)
 {
   static const char operation[] = "arenagen_doctor";
 
   if (misplaced(length, _Alignof(size_t)))
     return refuse_pointer(operation, "length", length, _Alignof(size_t));
   *length = 0;
+  if (misplaced(usable, _Alignof(int32_t)))
+    return refuse_pointer(operation, "usable", usable, _Alignof(int32_t));
+  *usable = 0;
   if ((capacity > 0 || buffer != NULL) && misplaced(buffer, _Alignof(char)))
     return refuse_pointer(operation, "buffer", buffer, _Alignof(char));
   if (!may_enter())
     return refuse_blocked(operation);
-  return goDoctor(buffer, capacity, length);
+  return goDoctor(buffer, capacity, length, usable);
 }
 
 void *mx_malloc(ssize_t size, int device, void *stream)

@@ -432,8 +432,10 @@ func (l *Library) Diagnose(diagnostics *Diagnostics) error {
 }
 
 // Doctor looks at every backend of the library.
-func (l *Library) Doctor(buffer *byte, capacity uintptr, length *uintptr) error {
-	text := doctor.Examine(l.backends).String()
+func (l *Library) Doctor(buffer *byte, capacity uintptr, length *uintptr, usable *int32) error {
+	report := doctor.Examine(l.backends)
+	text := report.String()
+	*usable = flag(report.Usable)
 	*length = uintptr(len(text))
 	if uintptr(len(text)) > capacity {
 		return &BufferTooSmallError{Needed: len(text), Given: capacity}

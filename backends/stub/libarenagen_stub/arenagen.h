@@ -554,9 +554,10 @@ arenagen_status arenagen_diagnose(arenagen_diagnostics *diagnostics);
  * buffer: Where the text goes, in UTF-8.
  * capacity: Bytes that fit into buffer.
  * length: Bytes of the text; not NULL.
+ * usable: 1 when a device can be used that a caller gets who names no backend, else 0; not NULL.
  * Since 1.2.
  */
-arenagen_status arenagen_doctor(char *buffer, size_t capacity, size_t *length);
+arenagen_status arenagen_doctor(char *buffer, size_t capacity, size_t *length, int32_t *usable);
 
 /*
  * Allocates from the active arena of the device, else from the one that is active for any device.

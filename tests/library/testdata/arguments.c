@@ -100,8 +100,9 @@ SCENARIO(null_is_refused_by_name)
   INVALID("stats must not be NULL", arenagen_arena_stats, arena, NULL);
   INVALID("info must not be NULL", arenagen_arena_device, arena, NULL);
   INVALID("diagnostics must not be NULL", arenagen_diagnose, NULL);
-  INVALID("length must not be NULL", arenagen_doctor, NULL, 0, NULL);
-  INVALID("buffer must not be NULL", arenagen_doctor, NULL, 1, &count);
+  INVALID("length must not be NULL", arenagen_doctor, NULL, 0, NULL, &flag);
+  INVALID("usable must not be NULL", arenagen_doctor, NULL, 0, &count, NULL);
+  INVALID("buffer must not be NULL", arenagen_doctor, NULL, 1, &count, &flag);
   check_unchanged(0);
 }
 
@@ -132,7 +133,8 @@ SCENARIO(a_misaligned_pointer_is_refused_by_name)
   INVALID("stats must be aligned to 8 bytes", arenagen_arena_stats, arena, MISALIGNED);
   INVALID("info must be aligned to 4 bytes", arenagen_arena_device, arena, MISALIGNED);
   INVALID("diagnostics must be aligned to 8 bytes", arenagen_diagnose, MISALIGNED);
-  INVALID("length must be aligned to 8 bytes", arenagen_doctor, NULL, 0, MISALIGNED);
+  INVALID("length must be aligned to 8 bytes", arenagen_doctor, NULL, 0, MISALIGNED, &flag);
+  INVALID("usable must be aligned to 4 bytes", arenagen_doctor, NULL, 0, &count, MISALIGNED);
   check_unchanged(0);
 }
 
@@ -265,13 +267,16 @@ SCENARIO(the_doctor_writes_a_report)
 {
   static char text[1 << 16];
   size_t length, again;
+  int32_t usable;
 
-  REFUSED(ARENAGEN_STATUS_BUFFER_TOO_SMALL, "", arenagen_doctor, NULL, 0, &length);
+  REFUSED(ARENAGEN_STATUS_BUFFER_TOO_SMALL, "", arenagen_doctor, NULL, 0, &length, &usable);
   CHECK(length > 0 && length < sizeof text);
   memset(text, '#', sizeof text);
-  REFUSED(ARENAGEN_STATUS_BUFFER_TOO_SMALL, "", arenagen_doctor, text, 1, &again);
+  REFUSED(ARENAGEN_STATUS_BUFFER_TOO_SMALL, "", arenagen_doctor, text, 1, &again, &usable);
   CHECK_EQUAL('#', text[0]);
-  OK(arenagen_doctor(text, sizeof text, &again));
+  usable = 0;
+  OK(arenagen_doctor(text, sizeof text, &again, &usable));
+  CHECK_EQUAL(1, usable);
   CHECK_EQUAL('#', text[again]);
   text[again] = 0;
   CHECK_CONTAINS("stub: Host memory", text);

@@ -120,7 +120,7 @@ static inline void expect_refusals(void *library, arenagen_status expected, cons
   EXPECT(arenagen_set_active, 0, arena);
   EXPECT(arenagen_set_active_any, arena);
   EXPECT(arenagen_diagnose, &diagnostics);
-  EXPECT(arenagen_doctor, NULL, 0, &count);
+  EXPECT(arenagen_doctor, NULL, 0, &count, &closed);
 
   *current = "mx_malloc";
   clear_error();

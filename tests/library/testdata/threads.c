@@ -163,6 +163,7 @@ static void call_every_export(int number)
   void *address, *base;
   uint64_t length;
   size_t count;
+  int32_t usable;
 
   CHECK(arenagen_version() != NULL && arenagen_backend_name() != NULL && arenagen_abi_version() != 0);
   CHECK(arenagen_status_name(number) != NULL && arenagen_status_text(number) != NULL);
@@ -188,7 +189,7 @@ static void call_every_export(int number)
   diagnose();
   CHECK_EQUAL(0, is_closed(arena));
   REFUSED(ARENAGEN_STATUS_INVALID_ARGUMENT, "size", arenagen_arena_malloc, arena, 0, 0, NULL, &address);
-  REFUSED(ARENAGEN_STATUS_BUFFER_TOO_SMALL, "", arenagen_doctor, NULL, 0, &count);
+  REFUSED(ARENAGEN_STATUS_BUFFER_TOO_SMALL, "", arenagen_doctor, NULL, 0, &count, &usable);
   arenagen_clear_error();
   OK(arenagen_arena_close_and_drain(arena, NULL, 0, &count));
   OK(arenagen_arena_stop(arena, 0));

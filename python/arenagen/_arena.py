@@ -1,0 +1,377 @@
+"""An arena: one range of device addresses, and memory behind what was allocated of it."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import logging
+import threading
+import weakref
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Protocol, SupportsIndex
+
+from . import _abi, _active
+from ._buffer import Buffer, buffer
+from ._integers import integer
+from ._library import check, library
+from .errors import InvalidArgumentError, NotSupportedError
+
+log = logging.getLogger("arenagen")
+
+# Bytes of addresses that an arena reserves unless told otherwise: 4 TiB. They cost nothing until memory is behind them.
+DEFAULT_TOTAL = 4 << 40
+
+
+@dataclass(frozen=True)
+class Stats:
+    """An arena's counters at one moment, in bytes or as counts.
+
+    created = released + live + quarantined + handed_over + deferred.
+    """
+
+    device: int
+    closed: bool
+    nearly_full: bool
+    """80% of the reservation is used; used never falls."""
+    base: int
+    total: int
+    granule: int
+    used: int
+    """Bytes from base up to the highest address handed out."""
+    mapped: int
+    """Sum of the live allocations' rounded sizes."""
+    live: int
+    created: int
+    released: int
+    quarantined: int
+    """Allocations whose memory could not be given back."""
+    handed_over: int
+    failed: int
+    refused: int
+    unknown_frees: int
+    late_frees: int
+    failed_releases: int
+    deferred: int
+    """Allocations that were freed and wait for a stream that is being captured."""
+
+    def to_json(self) -> str:
+        """Give the counters as a JSON object."""
+        return json.dumps(asdict(self))
+
+
+@dataclass(frozen=True)
+class DeviceInfo:
+    """What an arena's device is. Texts are empty where the driver does not tell."""
+
+    backend: str
+    device: int
+    library: str
+    driver_version: str
+    name: str
+    properties: str
+    """How memory can be exported, and why not better, as was found by trying."""
+    host_memory: bool
+    """The CPU can read and write an allocation's memory at its address."""
+
+
+class Pool(Protocol):
+    """What PyTorch holds of an arena: its MemPool, in package _torch."""
+
+    def give_up(self, force: bool) -> None:
+        """Have PyTorch give its memory back. Raises InUseError when it cannot and force is not set."""
+
+
+class Arena:
+    """One range of addresses of one device.
+
+    Its methods may be called from any thread. backend is "auto", "cuda", "hip", "stub" or what else the library carries: auto is
+    the first that has a usable device, never host memory. device is the ordinal, from 0. total is how many bytes of
+    addresses are reserved, more than 0. granule is what sizes are rounded up to, a power of two in bytes; without it
+    it is the driver's own, "recommended" or "minimum" as granularity says. drain is what is waited for before memory is unmapped:
+    "usual" (a free waits for the stream that malloc was told, a close for the device), "none", "stream" or "device".
+    options are those of the backend, as its reference page lists them.
+
+    Raises an ArenaError: UnavailableError where there is no driver or device, InvalidArgumentError.
+    An arena with live allocations, and one that is active, stays when this object is dropped; else it is released.
+    """
+
+    def __init__(
+        self,
+        backend: str = "auto",
+        device: SupportsIndex = 0,
+        *,
+        total: SupportsIndex = DEFAULT_TOTAL,
+        granule: SupportsIndex | None = None,
+        granularity: str = "recommended",
+        drain: str = "usual",
+        options: Mapping[str, object] | None = None,
+    ) -> None:
+        """Open the device and reserve the addresses."""
+        self._handle = 0
+        self._pool: Pool | None = None
+        self._lock = threading.Lock()
+        self._buffers: dict[int, weakref.WeakSet[Buffer]] = {}
+        self._info: DeviceInfo | None = None
+        self._library = lib = library()
+        pairs = [f"{name}={value}" for name, value in (options or {}).items()]
+        if any("," in pair for pair in pairs):
+            raise InvalidArgumentError(f"an option of a backend cannot have a comma: {', '.join(pairs)}")
+        wanted = _abi.ArenaOptions(
+            device=integer("device", device, 32, signed=True),
+            total=integer("total", total, 64, signed=True),
+            granule=0 if granule is None else _granule(granule),
+            granularity=_choice("granularity", granularity, _abi.Granularity),
+            drain=_choice("drain", drain, _abi.Drain),
+            backend=_text("backend", backend),
+            backend_options=_text("options", ",".join(pairs)),
+        )
+        handle = _abi.Arena()
+        check(lib, lib.arenagen_arena_create(ctypes.byref(wanted), ctypes.byref(handle)))
+        self._handle = handle.value
+        weakref.finalize(self, _let_go, lib, self._handle).atexit = False
+        log.debug("arena %#x: %s, device %s, %s bytes of addresses", self._handle, backend, device, total)
+
+    def malloc(self, size: SupportsIndex, *, align: SupportsIndex = 0, stream: SupportsIndex = 0) -> int:
+        """Allocate bytes, more than 0 and rounded up to the granule, and give their device address.
+
+        align is a power of two up to the granule, in bytes, or 0 for the granule. stream is the stream that will use them.
+        Raises ExhaustedError, OutOfMemoryError, ClosedError, InvalidArgumentError, SizeOverflowError.
+        """
+        lib, address = self._library, ctypes.c_void_p()
+        status = lib.arenagen_arena_malloc(
+            self._handle,
+            integer("size", size, 64, signed=True),
+            integer("align", align, 64),
+            integer("stream", stream, 64),
+            ctypes.byref(address),
+        )
+        check(lib, status)
+        return address.value or 0
+
+    def free(self, address: SupportsIndex) -> None:
+        """Free what malloc gave. Any other address is counted and is no error.
+
+        Raises BufferError while a buffer of the allocation is in use, and an ArenaError with what the driver
+        answered; the allocation is gone then all the same.
+        """
+        number = integer("address", address, 64)
+        with self._lock:
+            self._refuse_viewed(self._buffers.get(number))
+            self._buffers.pop(number, None)
+        check(self._library, self._library.arenagen_arena_free(self._handle, number))
+
+    def buffer(self, address: SupportsIndex, size: SupportsIndex) -> Buffer:
+        """Show the first bytes of a live allocation, which the CPU must be able to reach: numpy.asarray(arena.buffer(...)).
+
+        address is what malloc gave; size is at most the allocation's, rounded up to the granule. See Buffer.
+        Raises NotSupportedError for memory of a device.
+        """
+        number, length = integer("address", address, 64), integer("size", size, 64)
+        if not self.info.host_memory:
+            raise NotSupportedError(
+                f"the CPU cannot reach memory of backend {self.info.backend} at its device address"
+                " (the stub backend's in host mode it can)"
+            )
+        found = _abi.Allocation()
+        # Held until the buffer is known, so that a free in between finds it.
+        with self._lock:
+            check(self._library, self._library.arenagen_arena_allocation(self._handle, number, ctypes.byref(found)))
+            if found.size == 0:
+                raise InvalidArgumentError(f"no live allocation begins at {number:#x}", address=number)
+            if length > found.size:
+                raise InvalidArgumentError(
+                    f"size must be at most {found.size}, the allocation's, got {length}", address=number, size=length
+                )
+            shown = buffer(number, length, self)
+            self._buffers.setdefault(number, weakref.WeakSet()).add(shown)
+        return shown
+
+    def registered_range(self) -> tuple[int, int]:
+        """Give the range to register with a transport: base, and bytes up to the highest address handed out."""
+        base, length = ctypes.c_void_p(), ctypes.c_uint64()
+        check(
+            self._library,
+            self._library.arenagen_arena_registered_range(self._handle, ctypes.byref(base), ctypes.byref(length)),
+        )
+        return base.value or 0, length.value
+
+    @property
+    def used_bytes(self) -> int:
+        """Bytes from the base up to the highest address handed out. It never falls."""
+        answer = ctypes.c_uint64()
+        check(self._library, self._library.arenagen_arena_used(self._handle, ctypes.byref(answer)))
+        return answer.value
+
+    @property
+    def mapped_bytes(self) -> int:
+        """Sum of the live allocations' rounded sizes."""
+        answer = ctypes.c_uint64()
+        check(self._library, self._library.arenagen_arena_mapped(self._handle, ctypes.byref(answer)))
+        return answer.value
+
+    @property
+    def live_count(self) -> int:
+        """How many allocations are live."""
+        answer = ctypes.c_uint64()
+        check(self._library, self._library.arenagen_arena_live(self._handle, ctypes.byref(answer)))
+        return answer.value
+
+    @property
+    def closed(self) -> bool:
+        """Whether the arena is closed or was released."""
+        answer = ctypes.c_int32()
+        status = self._library.arenagen_arena_is_closed(self._handle, ctypes.byref(answer))
+        if status == _abi.Status.INVALID_HANDLE:
+            return True
+        check(self._library, status)
+        return bool(answer.value)
+
+    def stats(self) -> Stats:
+        """Read the counters."""
+        raw = _abi.Stats()
+        check(self._library, self._library.arenagen_arena_stats(self._handle, ctypes.byref(raw)))
+        values = {field.name: getattr(raw, field.name) for field in fields(Stats)}
+        values["closed"], values["nearly_full"] = bool(raw.closed), bool(raw.nearly_full)
+        return Stats(**values)
+
+    @property
+    def info(self) -> DeviceInfo:
+        """What the device is. The first call for a device tries which kinds of memory it has."""
+        if self._info is None:
+            raw = _abi.DeviceInfo()
+            check(self._library, self._library.arenagen_arena_device(self._handle, ctypes.byref(raw)))
+            self._info = DeviceInfo(
+                backend=raw.backend.decode(),
+                device=raw.device,
+                library=raw.library.decode(errors="replace"),
+                driver_version=raw.driver_version.decode(errors="replace"),
+                name=raw.name.decode(errors="replace"),
+                properties=raw.properties.decode(errors="replace"),
+                host_memory=bool(raw.host_memory),
+            )
+        return self._info
+
+    @property
+    def backend(self) -> str:
+        """The backend's name."""
+        return self.info.backend
+
+    @property
+    def device(self) -> int:
+        """The device's ordinal."""
+        return self.stats().device
+
+    @property
+    def handle(self) -> int:
+        """The library's handle, for calls through the C interface. A released arena's is refused there."""
+        return self._handle
+
+    def close(self, *, force: bool = False) -> None:
+        """Release every live allocation and give the addresses back once no late free can arrive.
+
+        A later close does nothing. Raises InUseError while PyTorch holds memory of it, and BufferError while a buffer is in
+        use, and changes nothing then; with force it closes all the same: whatever touches that memory afterwards fails.
+        What the driver refuses is an ArenaError; the arena is closed then too. BusyError: called inside a callback.
+        """
+        self._before_closing(force)
+        check(self._library, self._library.arenagen_arena_close(self._handle))
+
+    def release(self, *, force: bool = False) -> None:
+        """Close the arena if it is open and give its addresses back at once, also where a late free may still arrive.
+
+        Afterwards every call but release and closed raises ClosedError.
+        """
+        self._before_closing(force)
+        status = self._library.arenagen_arena_release(self._handle)
+        if status != _abi.Status.INVALID_HANDLE:
+            check(self._library, status)
+
+    def _before_closing(self, force: bool) -> None:
+        if self.closed:
+            return
+        with self._lock:
+            if not force:
+                for buffers in self._buffers.values():
+                    self._refuse_viewed(buffers)
+            if self._pool is not None:
+                self._pool.give_up(force)
+                self._pool = None
+            self._buffers.clear()
+
+    @staticmethod
+    def _refuse_viewed(buffers: weakref.WeakSet[Buffer] | None) -> None:
+        for shown in buffers or ():
+            raise BufferError(
+                f"a buffer of {shown.size} bytes at {shown.address:#x} is in use: drop it and its views first"
+            )
+
+    def __enter__(self) -> Arena:
+        """Give the arena."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the arena."""
+        self.close()
+
+    def __repr__(self) -> str:
+        """Tell what it is without asking the library much."""
+        return f"<arenagen.Arena {self._handle:#x}{' closed' if self.closed else ''}>"
+
+
+def set_active(arena: Arena | None, device: SupportsIndex | None = None) -> None:
+    """Make an arena the one that mx_malloc serves a device from, in place of the one before; None clears the place.
+
+    Without a device it is the one for every device that has none of its own. Being active keeps an arena alive.
+    """
+    lib = library()
+    place = _active.ANY if device is None else integer("device", device, 31)
+    _active.put(lib, place, 0 if arena is None else arena.handle, arena)
+
+
+def doctor() -> tuple[str, bool]:
+    """Look at every backend and device, and give a report for a person, as arenactl doctor prints it.
+
+    Beside it stands whether there is a device that Arena() can use. It tries what an arena needs with one granule of memory for a moment. It takes as long as drivers take to start.
+    """
+    lib, length, usable, capacity = library(), ctypes.c_size_t(), ctypes.c_int32(), 1 << 16
+    while True:
+        text = ctypes.create_string_buffer(capacity)
+        status = lib.arenagen_doctor(text, capacity, ctypes.byref(length), ctypes.byref(usable))
+        if status != _abi.Status.BUFFER_TOO_SMALL:
+            check(lib, status)
+            return text.raw[: length.value].decode(errors="replace"), bool(usable.value)
+        capacity = 2 * length.value
+
+
+def _let_go(lib: ctypes.CDLL, handle: int) -> None:
+    """Release an arena whose object is gone, unless somebody may still use its memory."""
+    live = ctypes.c_uint64()
+    if lib.arenagen_arena_live(handle, ctypes.byref(live)) != _abi.Status.OK:
+        return  # it was released, or this is a forked child
+    if live.value:
+        log.debug("arena %#x stays: it was dropped with %d live allocations", handle, live.value)
+        return
+    lib.arenagen_arena_release(handle)
+
+
+def _granule(granule: SupportsIndex) -> int:
+    number = integer("granule", granule, 64)
+    if number == 0:
+        raise InvalidArgumentError("granule must be a power of two, got 0")
+    return number
+
+
+def _choice(name: str, value: str, kinds: type[_abi.Granularity] | type[_abi.Drain]) -> int:
+    for kind in kinds:
+        if kind.name.lower() == value:
+            return int(kind)
+    raise InvalidArgumentError(f"{name} must be {', '.join(kind.name.lower() for kind in kinds)}, got {value!r}")
+
+
+def _text(name: str, value: str) -> bytes:
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a str, got {type(value).__name__}")
+    if "\0" in value:
+        raise InvalidArgumentError(f"{name} must not have a zero in it: {value!r}")
+    return value.encode()
