@@ -23,6 +23,7 @@ NAME = "libarenagen.so"
 # What every executable and library has that the Go linker made.
 _GO_BUILD_INFO = b"\xff Go buildinf:"
 
+_kept: list[object] = []
 _lock = threading.Lock()
 _loaded: ctypes.CDLL | None = None
 
@@ -35,6 +36,11 @@ def library() -> ctypes.CDLL:
     if _loaded is not None:
         return _loaded
     return _load_once()
+
+
+def keep(*objects: object) -> None:
+    """Keep objects for good: what the library may call lives as long as the library, which is never unloaded."""
+    _kept.extend(objects)
 
 
 def path() -> str:

@@ -18,7 +18,13 @@ typedef struct arenagen_allocate_callback_answer {
 static inline arenagen_allocate_callback_answer arenagen_allocate_callback_call(uintptr_t function, uintptr_t user, uint64_t address, uint64_t size)
 {
   arenagen_allocate_callback_answer answer = {0};
+  /* Nobody stores this by chance. A callback in a language with exceptions can end without an answer. */
+  const uint64_t unset_handle = (uint64_t)((uintptr_t)&answer ^ UINT64_C(0x9e3779b97f4a7c15));
+
+  answer.handle = unset_handle;
   answer.result = ((arenagen_allocate_callback)function)((void *)user, address, size, &answer.handle);
+  if (answer.result == 0 && answer.handle == unset_handle)
+    answer.result = INT32_MIN;
   return answer;
 }
 

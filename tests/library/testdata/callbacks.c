@@ -434,3 +434,26 @@ SCENARIO(a_stop_takes_milliseconds_of_some_range)
   REFUSED(ARENAGEN_STATUS_INVALID_ARGUMENT, "milliseconds must be 0 to", arenagen_arena_stop, b.arena, INT64_MAX);
   CHECK_EQUAL(0, is_closed(b.arena));
 }
+
+static int32_t store_nothing(void *user, uint64_t address, uint64_t size, uint64_t *handle)
+{
+  (void)user, (void)address, (void)size, (void)handle;
+  return 0;
+}
+
+SCENARIO(a_callback_that_stores_no_handle_has_failed)
+{
+  arenagen_callback_options options = ARENAGEN_CALLBACK_OPTIONS_INIT;
+  arenagen_arena arena;
+  void *address;
+
+  options.base = BASE;
+  options.allocate = store_nothing;
+  options.release = on_release;
+  options.user = &one;
+  OK(arenagen_arena_create_callbacks(&options, &arena));
+  REFUSED(ARENAGEN_STATUS_CALLBACK, "answered -2147483648", arenagen_arena_malloc, arena, 1, 0, NULL, &address);
+  CHECK_EQUAL(0, live_in(arena));
+  OK(arenagen_arena_release(arena));
+  CHECK_EQUAL(0, one.released);
+}
