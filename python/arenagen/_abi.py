@@ -95,7 +95,8 @@ class Drain(enum.IntEnum):
 
 # Backs [address, address + size) with memory and stores a handle of the caller's choice, any
 # number, in *handle. Answers 0, or a code of its own, which comes out in
-# arenagen_error.driver_code. Called on the thread that allocates, on several at once.
+# arenagen_error.driver_code. A 0 without a handle is a failure with the code -2147483648. Called
+# on the thread that allocates, on several at once.
 AllocateCallback = ctypes.CFUNCTYPE(
     ctypes.c_int32,  # the result
     ctypes.c_void_p,  # user

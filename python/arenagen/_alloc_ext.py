@@ -79,12 +79,12 @@ class Capsule:
 class _Backing:
     """What stands behind the addresses of one arena: two callables."""
 
-    __slots__ = ("allocate", "deallocate", "drained", "dropped", "handle", "inside", "key", "live")
+    __slots__ = ("allocate", "deallocate", "dropped", "handle", "inside", "kept", "key", "live")
 
     def __init__(self, key: int, allocate: AllocCallback, deallocate: DeallocCallback) -> None:
         self.key = key
         self.handle = 0  # the library's
-        self.drained: Any = None  # what the library handed over and the caller does not have yet
+        self.kept: deque[tuple[Any, int]] = deque()  # what the library handed over and no caller has yet
         self.dropped = False  # the capsule is gone
         # The rest is guarded by _lock. The callables are None when they will not be called any more.
         self.allocate: AllocCallback | None = allocate
@@ -243,25 +243,34 @@ def arena_close_and_drain(capsule: Capsule, /) -> list[tuple[int, int, int]] | N
     """
     _reap()
     backing = _backing(capsule)
-    capacity, count = 64, ctypes.c_size_t()
-    while backing.drained is None:
-        buffer = (_abi.Allocation * capacity)()
-        status = _lib.arenagen_arena_close_and_drain(backing.handle, buffer, capacity, ctypes.byref(count))
-        if status == _abi.Status.CLOSED:
-            return None
-        if status == _abi.Status.BUFFER_TOO_SMALL:
-            capacity = count.value
-            continue
-        check(_lib, status)
-        backing.drained = (buffer, count.value)
-    # Kept until the list is there: an exception on the way loses nothing, and the call can be repeated.
-    allocations, number = backing.drained
-    drained = [(a.address, a.size, a.handle) for a in allocations[:number]]
-    backing.drained = None
+    try:
+        buffer, number = backing.kept.popleft()
+    except IndexError:
+        buffer, number = _close_and_drain(backing)
+    if buffer is None:
+        return None
+    try:
+        drained = [(a.address, a.size, a.handle) for a in buffer[:number]]
+    except BaseException:
+        backing.kept.append((buffer, number))  # nothing is lost: the call can be repeated
+        raise
     with _lock:
         backing.live = 0
     _reap()
     return drained
+
+
+def _close_and_drain(backing: _Backing) -> tuple[Any, int]:
+    capacity, count = 64, ctypes.c_size_t()
+    while True:
+        buffer = (_abi.Allocation * capacity)()
+        status = _lib.arenagen_arena_close_and_drain(backing.handle, buffer, capacity, ctypes.byref(count))
+        if status == _abi.Status.CLOSED:
+            return None, 0
+        if status != _abi.Status.BUFFER_TOO_SMALL:
+            check(_lib, status)
+            return buffer, count.value
+        capacity = count.value
 
 
 def set_active_arena(capsule: Capsule | None, /) -> None:
