@@ -5,7 +5,6 @@
  * It is loaded with ctypes into a Python process. It needs none of Python's headers: the few functions of the
  * interpreter are declared here and found in the process.
  */
-#define _GNU_SOURCE
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
