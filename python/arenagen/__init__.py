@@ -15,6 +15,7 @@ from ._abi import RELEASE as __version__
 from ._arena import DEFAULT_TOTAL, Arena, DeviceInfo, Stats, doctor, set_active
 from ._buffer import Buffer
 from ._library import path as library_path
+from ._torch import Scope, use_arena
 from .errors import (
     ArenaError,
     BusyError,
@@ -49,6 +50,7 @@ __all__ = [
     "NoActiveArenaError",
     "NotSupportedError",
     "OutOfMemoryError",
+    "Scope",
     "SizeOverflowError",
     "Stats",
     "UnavailableError",
@@ -56,4 +58,5 @@ __all__ = [
     "doctor",
     "library_path",
     "set_active",
+    "use_arena",
 ]

@@ -5,16 +5,18 @@ from __future__ import annotations
 import ctypes
 import json
 import logging
+import os
 import threading
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from ctypes import c_uint64
 from dataclasses import asdict, dataclass, fields
-from typing import Protocol, SupportsIndex
+from typing import Any, Protocol, SupportsIndex
 
 from . import _abi, _active
 from ._buffer import Buffer, buffer
 from ._integers import integer
-from ._library import check, library
+from ._library import check, last_error, library
 from .errors import InvalidArgumentError, NotSupportedError
 
 log = logging.getLogger("arenagen")
@@ -75,11 +77,24 @@ class DeviceInfo:
     """The CPU can read and write an allocation's memory at its address."""
 
 
-class Pool(Protocol):
-    """What PyTorch holds of an arena: its MemPool, in package _torch."""
+class Pools(Protocol):
+    """What PyTorch holds of an arena: its MemPools, in module _torch."""
+
+    def take(self) -> object:
+        """Give a MemPool that no scope uses."""
+
+    def put(self, pool: object) -> None:
+        """Take a MemPool back at the end of its scope."""
 
     def give_up(self, force: bool) -> None:
         """Have PyTorch give its memory back. Raises InUseError when it cannot and force is not set."""
+
+    def let_go(self, then: Callable[[], None]) -> None:
+        """Have PyTorch give its memory back as soon as it can, and call then."""
+
+
+# Those whose locks a forked child makes new.
+_arenas: weakref.WeakSet[Arena] = weakref.WeakSet()
 
 
 class Arena:
@@ -109,8 +124,10 @@ class Arena:
     ) -> None:
         """Open the device and reserve the addresses."""
         self._handle = 0
-        self._pool: Pool | None = None
-        self._lock = threading.Lock()
+        # None, or the one. A list, so that _let_go has it too.
+        self._pools: list[Pools] = []
+        # What the garbage collector finds while it is held may call in again.
+        self._lock = threading.RLock()
         self._buffers: dict[int, weakref.WeakSet[Buffer]] = {}
         self._info: DeviceInfo | None = None
         self._library = lib = library()
@@ -129,7 +146,8 @@ class Arena:
         handle = _abi.Arena()
         check(lib, lib.arenagen_arena_create(ctypes.byref(wanted), ctypes.byref(handle)))
         self._handle = handle.value
-        weakref.finalize(self, _let_go, lib, self._handle).atexit = False
+        _arenas.add(self)
+        weakref.finalize(self, _let_go, lib, self._handle, self._pools).atexit = False
         log.debug("arena %#x: %s, device %s, %s bytes of addresses", self._handle, backend, device, total)
 
     def malloc(self, size: SupportsIndex, *, align: SupportsIndex = 0, stream: SupportsIndex = 0) -> int:
@@ -199,22 +217,22 @@ class Arena:
     @property
     def used_bytes(self) -> int:
         """Bytes from the base up to the highest address handed out. It never falls."""
-        answer = ctypes.c_uint64()
-        check(self._library, self._library.arenagen_arena_used(self._handle, ctypes.byref(answer)))
-        return answer.value
+        return self._ask(self._library.arenagen_arena_used)
 
     @property
     def mapped_bytes(self) -> int:
         """Sum of the live allocations' rounded sizes."""
-        answer = ctypes.c_uint64()
-        check(self._library, self._library.arenagen_arena_mapped(self._handle, ctypes.byref(answer)))
-        return answer.value
+        return self._ask(self._library.arenagen_arena_mapped)
 
     @property
     def live_count(self) -> int:
         """How many allocations are live."""
-        answer = ctypes.c_uint64()
-        check(self._library, self._library.arenagen_arena_live(self._handle, ctypes.byref(answer)))
+        return self._ask(self._library.arenagen_arena_live)
+
+    def _ask(self, question: Any) -> int:
+        answer = c_uint64()
+        if question(self._handle, answer):
+            raise last_error(self._library)
         return answer.value
 
     @property
@@ -274,30 +292,31 @@ class Arena:
         use, and changes nothing then; with force it closes all the same: whatever touches that memory afterwards fails.
         What the driver refuses is an ArenaError; the arena is closed then too. BusyError: called inside a callback.
         """
-        self._before_closing(force)
-        check(self._library, self._library.arenagen_arena_close(self._handle))
+        # Held to the end, so that no scope of PyTorch's begins in between.
+        with self._lock:
+            self._before_closing(force)
+            check(self._library, self._library.arenagen_arena_close(self._handle))
 
     def release(self, *, force: bool = False) -> None:
         """Close the arena if it is open and give its addresses back at once, also where a late free may still arrive.
 
         Afterwards every call but release and closed raises ClosedError.
         """
-        self._before_closing(force)
-        status = self._library.arenagen_arena_release(self._handle)
+        with self._lock:
+            self._before_closing(force)
+            status = self._library.arenagen_arena_release(self._handle)
         if status != _abi.Status.INVALID_HANDLE:
             check(self._library, status)
 
     def _before_closing(self, force: bool) -> None:
         if self.closed:
             return
-        with self._lock:
-            if not force:
-                for buffers in self._buffers.values():
-                    self._refuse_viewed(buffers)
-            if self._pool is not None:
-                self._pool.give_up(force)
-                self._pool = None
-            self._buffers.clear()
+        if not force:
+            for buffers in list(self._buffers.values()):
+                self._refuse_viewed(buffers)
+        for pools in self._pools:
+            pools.give_up(force)
+        self._buffers.clear()
 
     @staticmethod
     def _refuse_viewed(buffers: weakref.WeakSet[Buffer] | None) -> None:
@@ -344,15 +363,36 @@ def doctor() -> tuple[str, bool]:
         capacity = 2 * length.value
 
 
-def _let_go(lib: ctypes.CDLL, handle: int) -> None:
+def _let_go(lib: ctypes.CDLL, handle: int, pools: list[Pools]) -> None:
     """Release an arena whose object is gone, unless somebody may still use its memory."""
+
     live = ctypes.c_uint64()
-    if lib.arenagen_arena_live(handle, ctypes.byref(live)) != _abi.Status.OK:
-        return  # it was released, or this is a forked child
-    if live.value:
-        log.debug("arena %#x stays: it was dropped with %d live allocations", handle, live.value)
-        return
-    lib.arenagen_arena_release(handle)
+
+    def exists() -> bool:
+        # Else it was released, or this is a forked child.
+        return bool(lib.arenagen_arena_live(handle, ctypes.byref(live)) == _abi.Status.OK)
+
+    def release() -> None:
+        if not exists():
+            return
+        if live.value:
+            log.debug("arena %#x stays: it was dropped with %d live allocations", handle, live.value)
+            return
+        lib.arenagen_arena_release(handle)
+
+    if exists():
+        for each in pools:
+            each.let_go(release)
+        release()
+
+
+def _in_child() -> None:
+    # Another thread of the parent may have held it.
+    for arena in list(_arenas):
+        arena._lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_in_child)
 
 
 def _granule(granule: SupportsIndex) -> int:

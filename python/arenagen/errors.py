@@ -62,7 +62,7 @@ class NoActiveArenaError(ArenaError):
 
 
 class BusyError(ArenaError):
-    """The call would wait for the callback that it was made from, or for calls that are still under way."""
+    """The call would wait for the callback that it was made from, for calls that are under way, or for another thread."""
 
 
 class NotSupportedError(ArenaError):

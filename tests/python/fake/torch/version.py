@@ -1,0 +1,2 @@
+cuda = "13.2"
+hip = None
