@@ -42,6 +42,10 @@ DRIVER_RATIO = {1: 8.0, 2: 8.0}
 HEAP_ALLOCATIONS = 0
 LIVE_BYTES = 96
 CLOSE_RATIO = 1.5  # what linear means: the time of one among the most, against one among the fewest
+BUSY_RATIO = 1.2
+CALLBACKS_RATIO = {"Python's main thread": 3, "a C thread": 50, "two C threads": 100}  # at least
+LATENCY_RATIO = 2.0  # of the 99.9th percentiles
+QUESTION_US = 2.0  # over an empty ctypes call
 LOAD_MS = 5
 GENERATE_S = 2
 SPECS_MS = 200
@@ -100,6 +104,24 @@ ABOUT_PAIRS = """
   two threads is between 2 and 3, and misses the limit.**
 """
 
+ABOUT_BUSY = """
+- Rounds in turns, idle and busy. Busy: a Python thread runs a loop, so that it holds the GIL and a core all the time, but for
+  the moments in which another Python thread asks for the GIL. A round in which the C thread had to wait for its core
+  for more than 5% of the time does not count, as above.
+"""
+
+ABOUT_CALLBACKS = """
+- Calls Python: `bench/native/gil.c`, which takes the GIL and calls a Python function that answers at once, for every malloc and every
+  free. A real one makes five driver calls in Python besides.
+- A C thread has no Python thread state: each call makes one and throws it away. Python's main thread has one; it let the
+  GIL go before, as PyTorch does.
+- The driver of the library and of the reference answers at once, in record mode.
+"""
+
+ABOUT_LATENCY = """
+- Nanoseconds of one malloc, with the clock's own 20 to 30, in record mode: medians over 5 rounds of 200,000 for each thread.
+"""
+
 ABOUT_LIVE = f"""
 - Host memory is what is resident, and {KERNEL_MAPPING} bytes for each kernel mapping. Resident is all anonymous
   memory of the process: the Go heap, what the Go runtime adds to it, and C memory, of which there is
@@ -130,7 +152,7 @@ NOT_MEASURED = """
 
 - A real driver. One takes 100,000 ns and more for the five calls of a pair, so what is compared
   here is the part that a user hardly sees.
-- PyTorch, and callers in Python.
+- PyTorch.
 - More than two threads, and pairs beside many live allocations.
 - Other processors than the one above.
 - The kernel's own memory, but for the number of mappings.
@@ -150,6 +172,14 @@ class Limit(NamedTuple):
         return [f"{self.measured:.4g}{self.unit}", f"{self.allowed:g}{self.unit}", verdict]
 
 
+class AtLeast(Limit):
+    """The least that something may be."""
+
+    def cells(self) -> list[str]:
+        verdict = "kept" if self.measured >= self.allowed else "**missed**"
+        return [f"{self.measured:.4g}{self.unit}", f"at least {self.allowed:g}{self.unit}", verdict]
+
+
 class Section(NamedTuple):
     """A part of the page, and the limits that its numbers are held against."""
 
@@ -158,7 +188,7 @@ class Section(NamedTuple):
     table: list[str]
     commands: list[Sequence[str]]
     notes: str
-    limits: list[Limit]
+    limits: Sequence[Limit]
 
     def lines(self) -> list[str]:
         commands = ["```", *(" ".join(command) for command in self.commands), "```"]
@@ -168,9 +198,74 @@ class Section(NamedTuple):
 
 def main() -> None:
     about = machine()
-    sections = [measure() for measure in (pairs, driver_pairs, heap_allocations, live, counts, from_c, load, generation, specs)]
+    sections = [measure() for measure in SECTIONS]
     PAGE.write_text("\n".join(page(about, sections)) + "\n", encoding="utf-8")
     print(PAGE.read_text(encoding="utf-8"), end="")
+
+
+def in_python(what: str) -> tuple[Any, list[str]]:
+    """Runs a measurement in a Python process."""
+    command = [sys.executable, "bench/python.py", what]
+    return measured(command), ["python3", *command[1:]]
+
+
+def busy() -> Section:
+    result, command = in_python("busy")
+    limit = Limit("A pair on a C thread while Python is busy, against idle", result["ratio"], BUSY_RATIO, "x")
+    row = [f"{result['idle_ns']:.0f}", f"{result['busy_ns']:.0f}", *limit.cells(), f"{result['rounds']} of {result['taken']}"]
+    return Section(
+        "A pair while Python is busy",
+        "From a C thread, in record mode, medians in nanoseconds.",
+        table(["Python idle", "Python busy", "Ratio", "Limit", "", "Rounds that count"], [row]),
+        [command],
+        ABOUT_BUSY,
+        [limit],
+    )
+
+
+def against_callbacks() -> Section:
+    result, command = in_python("callbacks")
+    rows, limits = [], []
+    for case in result:
+        limit = AtLeast(f"Calling Python against the library, from {case['case']}", case["ratio"], CALLBACKS_RATIO[case["case"]], "x")
+        limits.append(limit)
+        rows.append([case["case"], *(f"{case[name]:,.0f}" for name in ("reference", "arenagen", "callbacks")), *limit.cells()])
+    return Section(
+        "Against an extension that calls Python",
+        "Nanoseconds for a malloc + free pair on each thread, medians.",
+        table(["From", "C++ reference", "Library", "Calls Python", "Ratio", "Limit", ""], rows),
+        [command],
+        ABOUT_CALLBACKS,
+        limits,
+    )
+
+
+def latency() -> Section:
+    result, command = in_python("latency")
+    limit = Limit("99.9th percentile of malloc with 8 threads, against the reference", result["ratio"], LATENCY_RATIO, "x")
+    rows = [[name, *(f"{result[side][name]:,.0f}" for side in ("reference", "arenagen"))] for name in ("p50", "p99", "p99.9")]
+    return Section(
+        "How long a malloc takes at worst",
+        f"With {result['threads']} C threads, more than there are cores.",
+        table(["", "C++ reference", "Library"], rows),
+        [command],
+        ABOUT_LATENCY,
+        [limit],
+    )
+
+
+def questions() -> Section:
+    result, command = in_python("calls")
+    limit = Limit("`used_bytes` in Python, over an empty ctypes call", result["difference_us"], QUESTION_US, " us")
+    row = [f"{result['used_bytes_ns']:.0f}", f"{result['empty_ns']:.0f}", *limit.cells()]
+    return Section(
+        "A question from Python",
+        "Nanoseconds, medians.",
+        table(["`arena.used_bytes`", "An empty ctypes call", "Difference", "Limit", ""], [row]),
+        [command],
+        "",
+        [limit],
+    )
 
 
 def page(about: list[str], sections: list[Section]) -> list[str]:
@@ -413,6 +508,12 @@ def specs() -> Section:
         ABOUT_SPECS,
         [limit],
     )
+
+
+SECTIONS = (
+    pairs, driver_pairs, heap_allocations, live, counts, from_c, load,
+    busy, against_callbacks, latency, questions, generation, specs,
+)  # fmt: skip
 
 
 def yaml_lines(file: Path) -> int:
