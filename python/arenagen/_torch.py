@@ -307,7 +307,7 @@ def _refuse_setup(torch: Any, device: int) -> None:
         raise NotSupportedError(
             "PyTorch's expandable segments are on, with which it can allocate past the arena: take "
             "expandable_segments:True out of PYTORCH_ALLOC_CONF (PYTORCH_CUDA_ALLOC_CONF), or call "
-            'torch.cuda.memory._set_allocator_settings("expandable_segments:False") before use_arena'
+            'torch._C._accelerator_setAllocatorSettings("expandable_segments:False") before use_arena'
         )
 
 

@@ -357,11 +357,11 @@ def test_another_device_is_current(torch, arena):
 
 
 def test_expandable_segments(torch, arena):
-    torch.cuda.memory._set_allocator_settings("expandable_segments:True")
+    torch._C._accelerator_setAllocatorSettings("expandable_segments:True")
     with pytest.raises(arenagen.NotSupportedError, match="expandable_segments:False"), arenagen.use_arena(arena):
         pass
     nothing_changed(torch, arena)
-    torch.cuda.memory._set_allocator_settings("expandable_segments:False")
+    torch._C._accelerator_setAllocatorSettings("expandable_segments:False")
     with arenagen.use_arena(arena):
         pass
 

@@ -3,7 +3,7 @@
 Memory comes from the pluggable allocator's two functions, through the same kind of pools, segments and blocks.
 """
 
-from . import cuda, version
+from . import _C, cuda, version
 from .cuda import OutOfMemoryError
 
 __version__ = "2.15.0+fake"

@@ -256,10 +256,5 @@ def _snapshot(device=None, augment_with_fx_traces=False):
     return {"segments": memory_snapshot(), "device_traces": [], "allocator_settings": dict(settings)}
 
 
-def _set_allocator_settings(env):
-    name, value = env.split(":")
-    settings[name] = value == "True"
-
-
 def get_allocator_backend():
     return backend
