@@ -4,6 +4,7 @@
 # make bench    measures, and writes docs/bench.md
 # make lint     runs the linters
 # make fuzz     runs each fuzz target for FUZZTIME
+# make test-torch    tests with a real PyTorch, which it installs (5 GB); on a GPU too where there is one
 # make gpu-check     checks and times arenas on a real GPU
 # make verify-vendor compares the specs with all that vendors publish
 # make generate writes everything that follows from spec/
@@ -118,6 +119,12 @@ test: all
 	cd examples/go && CGO_ENABLED=0 $(GO) test -shuffle=on -v ./... 2>&1 | ../../scripts/summarise ../../out/log/example.txt
 	cd gen/schematest && $(GO) test -shuffle=on -v ./... 2>&1 | ../../scripts/summarise ../../out/log/schema.txt
 	scripts/count-skips out/log/race.txt out/log/nocgo.txt out/log/example.txt out/log/schema.txt
+
+# A CUDA build of PyTorch from PyPI. Without a GPU the tests that need one are skipped.
+.PHONY: test-torch
+test-torch: all
+	@scripts/python-env "$(PYTHON)" out/torch-env -r tests/python/requirements.txt -r tests/torch/requirements.txt
+	PYTHONDONTWRITEBYTECODE=1 out/torch-env/bin/python -m pytest -q -rs -p no:cacheprovider tests/torch
 
 # How long each fuzz target runs.
 FUZZTIME ?= 1m

@@ -42,6 +42,8 @@ def fake():
 @pytest.fixture
 def torch(fake):
     memory = fake.cuda.memory
+    arenagen.set_active(None)
+    arenagen.set_active(None, 0)
     yield fake
     gc.collect()
     terminated = list(memory.terminated)
@@ -558,19 +560,18 @@ def test_while_a_graph_is_captured(torch, arena):
 
 
 def arenas():
+    gc.collect()
     answer = arenagen._abi.Diagnostics()
     assert arenagen._library.library().arenagen_diagnose(ctypes.byref(answer)) == 0
     return answer.arenas
 
 
 def test_a_dropped_arena_is_released(torch):
-    gc.collect()
     before = arenas()
     arena = make()
     with arenagen.use_arena(arena):
         tensor = torch.empty(MIB)
     del tensor, arena
-    gc.collect()
     assert arenas() == before
 
 
@@ -581,7 +582,6 @@ def test_a_dropped_arena_stays_for_its_tensors(torch):
         tensor = torch.empty(MIB)
     base, length = arena.registered_range()
     del arena
-    gc.collect()
     assert arenas() == before + 1 and base <= tensor.data_ptr() < base + length
     del tensor
     torch.cuda.empty_cache()
@@ -594,7 +594,6 @@ def test_an_arena_dropped_inside_a_scope_waits_for_its_end(torch, arena):
         with arenagen.use_arena(dropped):
             torch.empty(MIB)
         del dropped
-        gc.collect()
         assert arenas() == before + 1
     assert arenas() == before
 
