@@ -4,6 +4,9 @@
 # make bench    measures, and writes docs/bench.md
 # make lint     runs the linters
 # make fuzz     runs each fuzz target for FUZZTIME
+# make wheels   builds the Python package's wheels, for x86-64 and arm64
+# make test-wheels        installs and checks them
+# make test-interpreters  tests the Python package with every interpreter that is found
 # make test-torch    tests with a real PyTorch, which it installs (5 GB); on a GPU too where there is one
 # make gpu-check     checks and times arenas on a real GPU
 # make verify-vendor compares the specs with all that vendors publish
@@ -118,7 +121,47 @@ test: all
 	CGO_ENABLED=0 $(GO) test -shuffle=on -v $$(CGO_ENABLED=0 $(GO) list ./... | grep -v '/libarenagen') 2>&1 | scripts/summarise out/log/nocgo.txt
 	cd examples/go && CGO_ENABLED=0 $(GO) test -shuffle=on -v ./... 2>&1 | ../../scripts/summarise ../../out/log/example.txt
 	cd gen/schematest && $(GO) test -shuffle=on -v ./... 2>&1 | ../../scripts/summarise ../../out/log/schema.txt
-	scripts/count-skips out/log/race.txt out/log/nocgo.txt out/log/example.txt out/log/schema.txt
+	@$(MAKE) test-python
+	scripts/count-skips out/log/race.txt out/log/nocgo.txt out/log/example.txt out/log/schema.txt out/log/python.txt
+
+# The Python package is tested as it lies here, with the library in out/lib.
+PYTEST := -m pytest -q -p no:cacheprovider --results
+
+.PHONY: test-python
+test-python: all simulators bench/libgil
+	@mkdir -p out/log
+	@scripts/python-env "$(PYTHON)" out/test-env -r tests/python/requirements.txt mypy==1.18.2
+	out/test-env/bin/mypy --config-file python/pyproject.toml --cache-dir out/mypy python/arenagen
+	@rm -f out/log/python.txt
+	PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=python out/test-env/bin/python $(PYTEST) out/log/python.txt tests/python
+
+# What takes the GIL, for the test that shows what comes of it.
+.PHONY: bench/libgil
+bench/libgil:
+	@$(MAKE) -s -C bench ../out/bench/libgil.so
+
+# More interpreters than are found can be named in INTERPRETERS.
+.PHONY: test-interpreters
+test-interpreters: all simulators bench/libgil
+	@mkdir -p out/interpreters
+	@for python in $$(scripts/interpreters $(INTERPRETERS)); do \
+	  name=$$($$python -c 'import sys, sysconfig; print(sys.version.split()[0] + ("t" if sysconfig.get_config_var("Py_GIL_DISABLED") else ""))'); \
+	  echo "== $$name"; \
+	  scripts/python-env $$python out/interpreters/$$name -r tests/python/requirements.txt; \
+	  PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=python out/interpreters/$$name/bin/python $(PYTEST) out/interpreters/$$name.txt tests/python; \
+	done
+
+WHEEL_TOOLS := ziglang==0.15.1 build==1.6.1 hatchling==1.33.0 auditwheel==6.4.2
+
+.PHONY: wheels
+wheels: | tools
+	@scripts/python-env "$(PYTHON)" out/wheel-env $(WHEEL_TOOLS)
+	GO="$(GO)" scripts/build-wheels $(CURDIR)/out/wheel-env/bin/python out/wheels
+
+.PHONY: test-wheels
+test-wheels: wheels
+	@scripts/python-env "$(PYTHON)" out/test-env -r tests/python/requirements.txt mypy==1.18.2
+	PYTHONDONTWRITEBYTECODE=1 out/test-env/bin/python -m pytest -q -p no:cacheprovider tests/packaging
 
 # A CUDA build of PyTorch from PyPI. Without a GPU the tests that need one are skipped.
 .PHONY: test-torch

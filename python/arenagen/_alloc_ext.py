@@ -152,14 +152,14 @@ def arena_create(
         raise RuntimeError("the interpreter is about to end")
     backing = _Backing(next(_keys), alloc_callback, dealloc_callback)
     options = _abi.CallbackOptions(
-        base=first, total=total, granule=granule, allocate=_allocate, release=_deallocate, user=backing.key
+        base=first, total=total, granule=granule, allocate=_c_allocate, release=_c_deallocate, user=backing.key
     )
     handle = _abi.Arena()
     check(_lib, _lib.arenagen_arena_create_callbacks(ctypes.byref(options), ctypes.byref(handle)))
     backing.handle = handle.value
     _backings[backing.key] = backing
     capsule = Capsule(backing)
-    weakref.finalize(capsule, _drop, backing).atexit = False
+    weakref.finalize(capsule, _drop, backing).atexit = False  # type: ignore[misc]
     return capsule
 
 
@@ -302,7 +302,6 @@ def _ask(question: Any, capsule: Capsule) -> int:
 # handle: where an exception of a signal handler ends such a function before its first line, the answer is any number.
 
 
-@_abi.AllocateCallback
 def _allocate(user: int, address: int, size: int, handle: Any) -> int:
     backing, allocate, more = None, None, 0
     call = _calls.stack[-1] if _calls.stack else None
@@ -329,7 +328,6 @@ def _allocate(user: int, address: int, size: int, handle: Any) -> int:
             _leave(backing, more)
 
 
-@_abi.ReleaseCallback
 def _deallocate(user: int, address: int, size: int, handle: int) -> int:
     backing, deallocate = None, None
     try:
@@ -347,8 +345,10 @@ def _deallocate(user: int, address: int, size: int, handle: int) -> int:
             _leave(backing, -1)
 
 
-# What holds the two functions while any module may be taken out of sys.modules.
-keep(_allocate, _deallocate)
+_c_allocate, _c_deallocate = _abi.AllocateCallback(_allocate), _abi.ReleaseCallback(_deallocate)
+
+# They outlive this module, which may be taken out of sys.modules.
+keep(_c_allocate, _c_deallocate)
 
 
 def _enter(user: int) -> tuple[_Backing | None, AllocCallback | None, DeallocCallback | None]:
@@ -409,7 +409,7 @@ def _unraisable(raised: BaseException, of: object) -> None:
     """Hand an exception to sys.unraisablehook, as the interpreter does."""
     for kind in tuple.__subclasses__():
         if kind.__name__ == "UnraisableHookArgs":
-            args: Any = kind((type(raised), raised, raised.__traceback__, None, of))  # type: ignore[call-arg]
+            args: Any = kind((type(raised), raised, raised.__traceback__, None, of))
             break
     else:
         args = types.SimpleNamespace(

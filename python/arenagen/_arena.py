@@ -147,7 +147,7 @@ class Arena:
         check(lib, lib.arenagen_arena_create(ctypes.byref(wanted), ctypes.byref(handle)))
         self._handle = handle.value
         _arenas.add(self)
-        weakref.finalize(self, _let_go, lib, self._handle, self._pools).atexit = False
+        weakref.finalize(self, _let_go, lib, self._handle, self._pools).atexit = False  # type: ignore[misc]
         log.debug("arena %#x: %s, device %s, %s bytes of addresses", self._handle, backend, device, total)
 
     def malloc(self, size: SupportsIndex, *, align: SupportsIndex = 0, stream: SupportsIndex = 0) -> int:

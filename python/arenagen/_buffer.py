@@ -59,12 +59,14 @@ _pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
 _valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_IsValid", ctypes.pythonapi))
 
 
-@ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
 def _destroy(capsule: int) -> None:
     """Free what a capsule has that nobody consumed: a consumer renames it."""
     for name in _NAMES.values():
         if _valid(capsule, name):
             _libc.free(_pointer(capsule, name))
+
+
+_c_destroy = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(_destroy)
 
 
 class Buffer:
@@ -122,7 +124,7 @@ class Buffer:
         tensor.data, tensor.device_type = self.address, CPU
         tensor.ndim, tensor.code, tensor.bits, tensor.lanes = 1, UINT, 8, 1
         tensor.shape = ctypes.addressof(shape)
-        return _new(block, _NAMES[kind], ctypes.cast(_destroy, ctypes.c_void_p))
+        return _new(block, _NAMES[kind], ctypes.cast(_c_destroy, ctypes.c_void_p))
 
 
 def buffer(address: int, size: int, owner: object) -> Buffer:
