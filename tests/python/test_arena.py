@@ -1,0 +1,508 @@
+"""Arena, on host memory and on the driver simulators."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import json
+import os
+import threading
+from typing import Any
+
+import pytest
+from child import BACKENDS, SIMULATORS, run, said
+
+import arenagen
+from arenagen import _abi
+
+GRANULE = 2 << 20
+
+lib = ctypes.CDLL(arenagen.library_path())
+_abi.declare(lib)
+
+
+@pytest.fixture
+def arena() -> Any:
+    made = arenagen.Arena("stub", total=1 << 30)
+    yield made
+    made.release(force=True)
+
+
+@pytest.fixture(autouse=True)
+def nothing_active() -> Any:
+    yield
+    for device in (None, 0, 1, 63):
+        arenagen.set_active(None, device)
+
+
+def arenas() -> int:
+    """How many the library has."""
+    diagnostics = _abi.Diagnostics()
+    lib.arenagen_diagnose(ctypes.byref(diagnostics))
+    return int(diagnostics.arenas)
+
+
+class TestLife:
+    @pytest.mark.parametrize("backend", BACKENDS)
+    def test_from_beginning_to_end(self, backend: str) -> None:
+        program = """
+            import json, sys
+            import arenagen
+            with arenagen.Arena(backend=sys.argv[1], device=0, total=1 << 34) as arena:
+                first, second = arena.malloc(1), arena.malloc(5 << 20)
+                base, used = arena.registered_range()
+                assert (first, second) == (base, base + (2 << 20)), (first, second, base)
+                assert used == arena.used_bytes == 8 << 20
+                assert (arena.mapped_bytes, arena.live_count) == (8 << 20, 2)
+                arena.free(first)
+                arena.free(first)
+                stats = arena.stats()
+                assert (stats.live, stats.mapped, stats.unknown_frees) == (1, 6 << 20, 1)
+                assert json.loads(stats.to_json())["created"] == 2
+                assert arena.info.backend == arena.backend == sys.argv[1]
+                assert arena.device == 0 and arena.info.host_memory == (sys.argv[1] == "stub")
+                assert not arena.closed
+            assert arena.closed
+            assert (arena.stats().released, arena.live_count) == (2, 0)
+            arena.close()
+            arena.release()
+            arena.release()
+            arena.close()
+        """
+        assert said(program, backend, env=BACKENDS[backend]) == ""
+
+    @pytest.mark.parametrize("backend", SIMULATORS)
+    def test_auto_takes_what_drives_a_device(self, backend: str) -> None:
+        assert said("import arenagen; print(arenagen.Arena().backend)", env=SIMULATORS[backend]) == f"{backend}\n"
+
+    def test_auto_never_takes_host_memory(self) -> None:
+        program = """
+            import arenagen
+            try:
+                arenagen.Arena()
+            except arenagen.UnavailableError as error:
+                print(error.status, "libcuda" in str(error))
+        """
+        none = {"ARENAGEN_CUDA_LIBRARY": "/no/libcuda.so", "ARENAGEN_HIP_LIBRARY": "/no/libamdhip64.so"}
+        assert said(program, env=none) == "unavailable True\n"
+
+    @pytest.mark.parametrize("backend", SIMULATORS)
+    @pytest.mark.parametrize(
+        ("settings", "status"),
+        [("devices=0", "no_device"), ("version=1000000", "driver_too_old"), ("lacks=0", "not_supported")],
+    )
+    def test_what_a_driver_lacks(self, backend: str, settings: str, status: str) -> None:
+        program = """
+            import sys, arenagen
+            try:
+                arenagen.Arena(sys.argv[1])
+            except arenagen.ArenaError as error:
+                print(error.status, error.operation)
+        """
+        assert said(program, backend, env={**SIMULATORS[backend], "ARENASIM": settings}) == f"{status} arenagen_arena_create\n"
+
+    def test_closed(self, arena: arenagen.Arena) -> None:
+        address = arena.malloc(1)
+        arena.close()
+        with pytest.raises(arenagen.ClosedError, match="arena is closed"):
+            arena.malloc(1)
+        arena.free(address)
+        assert arena.stats().late_frees == 1
+
+    def test_released(self) -> None:
+        arena = arenagen.Arena("stub")
+        arena.release()
+        assert arena.closed is True
+        for call in (
+            lambda: arena.malloc(1), lambda: arena.free(1), lambda: arena.used_bytes, arena.stats, arena.registered_range,
+            lambda: arena.info, lambda: arenagen.set_active(arena, 0), lambda: arena.live_count, lambda: arena.mapped_bytes,
+        ):  # fmt: skip
+            with pytest.raises(arenagen.ClosedError):
+                call()
+        assert "closed" in repr(arena)
+
+    def test_dropped_without_live_allocations(self) -> None:
+        gc.collect()
+        before = arenas()
+        arena = arenagen.Arena("stub")
+        arena.free(arena.malloc(1))
+        assert arenas() == before + 1
+        del arena
+        gc.collect()
+        assert arenas() == before
+
+    def test_dropped_with_live_allocations(self) -> None:
+        arena = arenagen.Arena("stub")
+        address, handle = arena.malloc(1), arena.handle
+        del arena
+        gc.collect()
+        ctypes.memset(address, 1, GRANULE)
+        lib.mx_free(address, 1, 0, None)
+        assert lib.arenagen_arena_release(handle) == _abi.Status.OK
+
+    def test_being_active_keeps_it(self) -> None:
+        arena = arenagen.Arena("stub")
+        arenagen.set_active(arena, 1)
+        del arena
+        gc.collect()
+        address = lib.mx_malloc(1, 1, None)
+        assert address
+        lib.mx_free(address, 1, 1, None)
+        before = arenas()
+        arenagen.set_active(None, 1)
+        gc.collect()
+        assert arenas() == before - 1
+
+    def test_many_arenas(self) -> None:
+        gc.collect()
+        before = arenas()
+        made = [arenagen.Arena("stub", total=1 << 30) for _ in range(200)]
+        assert len({arena.registered_range()[0] for arena in made}) == 200
+        assert arenas() == before + 200
+        del made
+        gc.collect()
+        assert arenas() == before
+
+
+class TestArguments:
+    @pytest.mark.parametrize("name", ["device", "total", "granule"])
+    @pytest.mark.parametrize(("value", "error"), [(1 << 70, OverflowError), (-(1 << 70), OverflowError), (1.0, TypeError), ("1", TypeError)])
+    def test_integers_are_never_wrapped(self, name: str, value: Any, error: type[BaseException]) -> None:
+        with pytest.raises(error, match=name):
+            arenagen.Arena("stub", **{name: value})
+
+    @pytest.mark.parametrize(
+        ("arguments", "text"),
+        [
+            ({"total": 0}, "total must be positive"),
+            ({"total": -1}, "total must be positive"),
+            ({"granule": 3}, "power of two"),
+            ({"granule": 0}, "power of two"),
+            ({"granule": 4096}, "minimum"),
+            ({"granularity": "most"}, "granularity must be recommended, minimum, got 'most'"),
+            ({"drain": "never"}, "drain must be usual, none, stream, device"),
+            ({"backend": "cudda"}, "expected auto, cuda, hip, stub"),
+            ({"backend": "st\0ub"}, "zero"),
+            ({"options": {"mode": "x,capacity=1"}}, "comma"),
+            ({"options": {"mod": "host"}}, "mod"),
+            ({"options": {"mode": "hst"}}, "host"),
+            ({"device": 7}, ""),
+            ({"device": -1}, ""),
+        ],
+    )
+    def test_what_is_refused(self, arguments: dict[str, Any], text: str) -> None:
+        before = arenas()
+        with pytest.raises((arenagen.InvalidArgumentError, arenagen.UnavailableError)) as caught:
+            arenagen.Arena(**{"backend": "stub", **arguments})
+        assert text in str(caught.value)
+        assert arenas() == before
+
+    @pytest.mark.parametrize("backend", [None, 1, b"stub"])
+    def test_names_are_texts(self, backend: Any) -> None:
+        with pytest.raises(TypeError, match="backend must be a str"):
+            arenagen.Arena(backend)
+
+    def test_options(self) -> None:
+        arena = arenagen.Arena("stub", 2, granularity="minimum", options={"devices": 3, "capacity": "1MiB"})
+        assert (arena.device, arena.stats().granule) == (2, 64 << 10)
+        arena = arenagen.Arena("stub", granule=4 << 20)
+        assert arena.stats().granule == 4 << 20
+
+    @pytest.mark.parametrize("size", [0, -1, -(1 << 63)])
+    def test_size_is_positive(self, arena: arenagen.Arena, size: int) -> None:
+        with pytest.raises(arenagen.InvalidArgumentError, match="size must be positive") as caught:
+            arena.malloc(size)
+        assert isinstance(caught.value, ValueError)
+        assert caught.value.status == "invalid_argument"
+
+    @pytest.mark.parametrize(("size", "error"), [(1 << 63, OverflowError), (1.5, TypeError), (None, TypeError), ("1", TypeError)])
+    def test_size_is_never_wrapped(self, arena: arenagen.Arena, size: Any, error: type[BaseException]) -> None:
+        with pytest.raises(error, match="size"):
+            arena.malloc(size)
+
+    def test_alignment(self, arena: arenagen.Arena) -> None:
+        assert arena.malloc(1, align=4096) % 4096 == 0
+        for align in (3, 2 * GRANULE):
+            with pytest.raises(arenagen.InvalidArgumentError, match="alignment"):
+                arena.malloc(1, align=align)
+        with pytest.raises(OverflowError, match="align"):
+            arena.malloc(1, align=-1)
+        with pytest.raises(OverflowError, match="stream"):
+            arena.malloc(1, stream=1 << 64)
+
+    @pytest.mark.parametrize(("address", "error"), [(-1, OverflowError), (1 << 64, OverflowError), (None, TypeError)])
+    def test_addresses_are_never_wrapped(self, arena: arenagen.Arena, address: Any, error: type[BaseException]) -> None:
+        for call in (arena.free, lambda a: arena.buffer(a, 1)):
+            with pytest.raises(error, match="address"):
+                call(address)
+
+    @pytest.mark.parametrize("address", [0, 1, (1 << 64) - 1])
+    def test_free_of_what_is_nobodys(self, arena: arenagen.Arena, address: int) -> None:
+        arena.malloc(1)
+        arena.free(address)
+        assert arena.live_count == 1
+
+
+class TestErrors:
+    def test_exhausted(self) -> None:
+        arena = arenagen.Arena("stub", total=2 * GRANULE)
+        arena.malloc(1)
+        with pytest.raises(arenagen.ExhaustedError, match=f"would exceed reserved range of {2 * GRANULE} bytes") as caught:
+            arena.malloc(2 * GRANULE)
+        assert (caught.value.status, caught.value.operation) == ("exhausted", "arenagen_arena_malloc")
+
+    def test_overflow(self, arena: arenagen.Arena) -> None:
+        with pytest.raises(arenagen.SizeOverflowError) as caught:
+            arena.malloc((1 << 63) - 1)
+        assert isinstance(caught.value, OverflowError)
+
+    def test_out_of_memory(self) -> None:
+        arena = arenagen.Arena("stub", options={"capacity": 2 * GRANULE})
+        arena.malloc(1)
+        with pytest.raises(arenagen.OutOfMemoryError) as caught:
+            arena.malloc(2 * GRANULE)
+        error = caught.value
+        assert isinstance(error, MemoryError) and isinstance(error, RuntimeError)
+        assert (error.driver_code, error.driver_name, error.size) == (2, "HOSTVMM_ERROR_OUT_OF_MEMORY", 2 * GRANULE)
+        assert error.address == 0, "creating has no address yet"
+        arena.malloc(GRANULE)
+
+    @pytest.mark.parametrize(("backend", "name"), [("cuda", "CUDA_ERROR_OUT_OF_MEMORY"), ("hip", "hipErrorOutOfMemory")])
+    def test_out_of_memory_of_a_driver(self, backend: str, name: str) -> None:
+        program = """
+            import sys, arenagen
+            arena = arenagen.Arena(sys.argv[1])
+            try:
+                arena.malloc(16 << 20)
+            except arenagen.OutOfMemoryError as error:
+                print(error.driver_code, error.driver_name, error.size)
+            print(arena.stats().failed, arena.live_count)
+        """
+        settings = {**SIMULATORS[backend], "ARENASIM": "capacity=0x800000"}
+        assert said(program, backend, env=settings) == f"2 {name} {16 << 20}\n1 0\n"
+
+    def test_library_error_is_an_import_error(self) -> None:
+        assert issubclass(arenagen.LibraryError, ImportError)
+        assert not issubclass(arenagen.LibraryError, arenagen.ArenaError)
+
+
+class TestPair:
+    def test_a_device_has_its_own_arena(self) -> None:
+        one, two, any_device = (arenagen.Arena("stub", total=1 << 30) for _ in range(3))
+        arenagen.set_active(one, 0)
+        arenagen.set_active(two, 1)
+        arenagen.set_active(any_device)
+        served = {0: one, 1: two, 63: any_device}
+        addresses = {device: lib.mx_malloc(1, device, None) for device in served}
+        for device, arena in served.items():
+            assert arena.registered_range() == (addresses[device], GRANULE)
+        arenagen.set_active(None, 0)
+        assert lib.mx_malloc(1, 0, None) == addresses[63] + GRANULE
+        arenagen.set_active(None)
+        assert lib.mx_malloc(1, 0, None) is None
+        for device, address in addresses.items():
+            lib.mx_free(address, 1, device, None)
+        assert [arena.live_count for arena in served.values()] == [0, 0, 1]
+        any_device.release()
+
+    @pytest.mark.parametrize(("device", "error"), [(64, ValueError), (-1, OverflowError), (1 << 31, OverflowError), ("0", TypeError)])
+    def test_devices(self, arena: arenagen.Arena, device: Any, error: type[BaseException]) -> None:
+        with pytest.raises(error):
+            arenagen.set_active(arena, device)
+
+    def test_threads_free_what_others_allocated(self, arena: arenagen.Arena) -> None:
+        arenagen.set_active(arena, 0)
+        addresses: list[int] = []
+
+        def allocate() -> None:
+            for _ in range(50):
+                addresses.append(lib.mx_malloc(100, 0, None))
+
+        on_threads([allocate] * 4)
+        assert len(set(addresses)) == 200
+        arenagen.set_active(None, 0)
+        on_threads([lambda n=n: [lib.mx_free(a, 100, 0, None) for a in addresses[n::4]] for n in range(4)])
+        assert arena.live_count == 0
+        assert arena.stats().created == arena.stats().released == 200
+
+    def test_threads_create_and_close(self) -> None:
+        def work() -> None:
+            for _ in range(20):
+                with arenagen.Arena("stub", total=1 << 30) as arena:
+                    arena.free(arena.malloc(1))
+
+        on_threads([work] * 8)
+
+
+def on_threads(work: list[Any]) -> None:
+    failures: list[BaseException] = []
+
+    def guarded(one: Any) -> None:
+        try:
+            one()
+        except BaseException as failure:
+            failures.append(failure)
+
+    threads = [threading.Thread(target=guarded, args=(one,)) for one in work]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+
+
+class TestBuffer:
+    def test_shares_memory(self, arena: arenagen.Arena) -> None:
+        address = arena.malloc(1000)
+        buffer = arena.buffer(address, 1000)
+        ctypes.memset(address, 7, 1000)
+        assert bytes(buffer) == b"\7" * 1000
+        buffer.view[:4] = b"abcd"
+        assert ctypes.string_at(address, 5) == b"abcd\7"
+        assert memoryview(buffer).nbytes == 1000 and not memoryview(buffer).readonly
+        assert (buffer.address, buffer.size) == (address, 1000)
+
+    def test_numpy(self, arena: arenagen.Arena) -> None:
+        numpy = pytest.importorskip("numpy")
+        address = arena.malloc(4096)
+        array = numpy.asarray(arena.buffer(address, 4096))
+        assert (array.dtype, array.shape, array.ctypes.data) == (numpy.uint8, (4096,), address)
+        array[:] = 9
+        assert ctypes.string_at(address, 4096) == b"\x09" * 4096
+        weights = numpy.frombuffer(arena.buffer(address, 4096), dtype=numpy.float32)
+        weights[:] = 1.5
+        assert array[3] == 0x3F
+
+    def test_dlpack(self, arena: arenagen.Arena) -> None:
+        numpy = pytest.importorskip("numpy")
+        address = arena.malloc(100)
+        array = numpy.from_dlpack(arena.buffer(address, 100))
+        ctypes.memset(address, 5, 100)
+        assert array.ctypes.data == address and int(array.sum()) == 500
+
+    @pytest.mark.parametrize(
+        ("arguments", "name"),
+        [({}, b"dltensor"), ({"max_version": (0, 8)}, b"dltensor"), ({"max_version": (1, 0)}, b"dltensor_versioned"),
+         ({"max_version": (2, 3)}, b"dltensor_versioned"), ({"dl_device": (1, 0), "copy": False}, b"dltensor")],
+    )  # fmt: skip
+    def test_capsules(self, arena: arenagen.Arena, arguments: dict[str, Any], name: bytes) -> None:
+        buffer = arena.buffer(arena.malloc(10), 10)
+        valid = ctypes.pythonapi.PyCapsule_IsValid
+        valid.argtypes = [ctypes.py_object, ctypes.c_char_p]
+        for _ in range(1000):
+            capsule = buffer.__dlpack__(**arguments)
+        assert valid(capsule, name)
+        assert buffer.__dlpack_device__() == (1, 0)
+
+    @pytest.mark.parametrize("arguments", [{"stream": 1}, {"copy": True}, {"dl_device": (2, 0)}])
+    def test_what_dlpack_cannot(self, arena: arenagen.Arena, arguments: dict[str, Any]) -> None:
+        with pytest.raises(BufferError):
+            arena.buffer(arena.malloc(1), 1).__dlpack__(**arguments)
+
+    def test_a_consumer_frees_with_c_alone(self, arena: arenagen.Arena) -> None:
+        numpy = pytest.importorskip("numpy")
+        buffer = arena.buffer(arena.malloc(100), 100)
+        for _ in range(1000):
+            numpy.from_dlpack(buffer)
+
+    def test_a_view_keeps_its_allocation(self, arena: arenagen.Arena) -> None:
+        address = arena.malloc(100)
+        view = arena.buffer(address, 100).view
+        for call in (lambda: arena.free(address), arena.close, arena.release):
+            with pytest.raises(BufferError, match="in use"):
+                call()
+        assert arena.live_count == 1 and not arena.closed
+        view[0] = 1
+        view.release()
+        arena.free(address)
+        assert arena.live_count == 0
+
+    def test_close_by_force(self) -> None:
+        arena = arenagen.Arena("stub")
+        view = arena.buffer(arena.malloc(100), 100).view
+        arena.close(force=True)
+        assert arena.closed
+        del view
+
+    def test_a_buffer_keeps_its_arena(self) -> None:
+        arena = arenagen.Arena("stub")
+        buffer = arena.buffer(arena.malloc(100), 100)
+        handle = arena.handle
+        del arena
+        gc.collect()
+        buffer.view[:] = b"x" * 100
+        assert bytes(buffer) == b"x" * 100
+        del buffer
+        gc.collect()
+        lib.arenagen_arena_release(handle)
+
+    def test_what_has_no_buffer(self, arena: arenagen.Arena) -> None:
+        address = arena.malloc(GRANULE + 1)
+        for wrong in (0, address - 1, address + 1, address + GRANULE, address + 2 * GRANULE, (1 << 64) - 1):
+            with pytest.raises(arenagen.InvalidArgumentError, match="no live allocation begins at"):
+                arena.buffer(wrong, 1)
+        with pytest.raises(arenagen.InvalidArgumentError, match=f"at most {2 * GRANULE}"):
+            arena.buffer(address, 2 * GRANULE + 1)
+        for size, error in ((-1, OverflowError), (1 << 64, OverflowError), (1.0, TypeError)):
+            with pytest.raises(error):
+                arena.buffer(address, size)  # type: ignore[arg-type]
+        assert bytes(arena.buffer(address, 0)) == b""
+        arena.free(address)
+        with pytest.raises(arenagen.InvalidArgumentError):
+            arena.buffer(address, 1)
+
+    def test_types_of_buffers_do_not_pile_up(self, arena: arenagen.Arena) -> None:
+        address = arena.malloc(GRANULE)
+        for size in range(1, 500):
+            arena.buffer(address, size)
+        gc.collect()
+        assert sum(kind.__name__ == "Buffer" for kind in arenagen.Buffer.__subclasses__()) < 50
+
+    def test_memory_of_no_host(self) -> None:
+        arena = arenagen.Arena("stub", options={"mode": "record"})
+        with pytest.raises(arenagen.NotSupportedError, match="the CPU cannot reach memory of backend stub"):
+            arena.buffer(arena.malloc(1), 1)
+
+    @pytest.mark.parametrize("backend", SIMULATORS)
+    def test_memory_of_a_device(self, backend: str) -> None:
+        program = """
+            import sys, arenagen
+            arena = arenagen.Arena(sys.argv[1])
+            try:
+                arena.buffer(arena.malloc(1), 1)
+            except arenagen.NotSupportedError as error:
+                print("backend " + sys.argv[1] in str(error))
+        """
+        assert said(program, backend, env=SIMULATORS[backend]) == "True\n"
+
+
+class TestDoctor:
+    def test_is_that_of_arenactl(self) -> None:
+        import subprocess
+        import sys
+
+        from child import OUT
+
+        for settings in ({}, SIMULATORS["cuda"], {"ARENAGEN_CUDA_LIBRARY": "/no/such.so"}):
+            environment = {**os.environ, **settings}
+            other = subprocess.run([OUT / "bin" / "arenactl", "doctor"], env=environment, capture_output=True, text=True, check=False)
+            mine = subprocess.run([sys.executable, "-m", "arenagen", "doctor"], env=environment, capture_output=True, text=True, check=False)
+            assert (mine.stdout, mine.returncode) == (other.stdout, other.returncode)
+            assert "stub: Host memory" in mine.stdout
+
+    def test_command_line(self) -> None:
+        main = "import runpy, sys; sys.argv[0] = 'arenagen'; runpy.run_module('arenagen', run_name='__main__')"
+        assert run(main, "--version").stdout == f"{arenagen.__version__}\n"
+        assert run(main, "docter").returncode == 2
+        assert run(main).returncode == 2
+        assert "doctor" in run(main, "--help").stdout
+        ended = run(main, "doctor", env={"ARENAGEN_LIBRARY": "/no/such.so"})
+        assert ended.returncode == 1 and "/no/such.so" in ended.stderr
+
+
+def test_stats_are_those_of_the_library() -> None:
+    arena = arenagen.Arena("stub")
+    raw = {name for name, *_ in _abi.Stats._fields_} - {"struct_size"}
+    assert set(json.loads(arena.stats().to_json())) == raw
+    assert type(arena.stats().closed) is bool
