@@ -295,7 +295,13 @@ class Arena:
         # Held to the end, so that no scope of PyTorch's begins in between.
         with self._lock:
             self._before_closing(force)
-            check(self._library, self._library.arenagen_arena_close(self._handle))
+            self._end(self._library.arenagen_arena_close)
+
+    def _end(self, ending: Any) -> None:
+        status = ending(self._handle)
+        # One that was released has ended.
+        if status != _abi.Status.INVALID_HANDLE:
+            check(self._library, status)
 
     def release(self, *, force: bool = False) -> None:
         """Close the arena if it is open and give its addresses back at once, also where a late free may still arrive.
@@ -304,9 +310,7 @@ class Arena:
         """
         with self._lock:
             self._before_closing(force)
-            status = self._library.arenagen_arena_release(self._handle)
-        if status != _abi.Status.INVALID_HANDLE:
-            check(self._library, status)
+            self._end(self._library.arenagen_arena_release)
 
     def _before_closing(self, force: bool) -> None:
         if self.closed:
