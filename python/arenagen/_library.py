@@ -69,9 +69,16 @@ def _load_once() -> ctypes.CDLL:
             refuse_sub_interpreter()
             file = path()
             _refuse_other_c_library()
-            _warn_of_other_go_runtime(file)
+            other = _other_go_runtime(file)
             loaded = _open(file)
             _check(loaded, file)
+            if other is not None:
+                log.warning(
+                    "%s carries another Go runtime. From now on its garbage collector cannot interrupt a loop that calls "
+                    "no function, so that it may stand still for as long as such a loop runs. The Go project does not "
+                    "support several runtimes in one process",
+                    other,
+                )
             _loaded = loaded
             log.debug("loaded %s, release %s", file, loaded.arenagen_version().decode())
         return _loaded
@@ -127,16 +134,12 @@ def _refuse_other_c_library() -> None:
         )
 
 
-def _warn_of_other_go_runtime(file: str) -> None:
-    """Say what it costs when another Go runtime is there: ours takes the signal by which that one interrupts its loops."""
+def _other_go_runtime(file: str) -> str | None:
+    """Tell which library has another Go runtime: ours takes the signal by which that one interrupts its loops."""
     other = _library_behind(signal.SIGURG)
     if other and os.path.realpath(other) != os.path.realpath(file) and _has_go(other):
-        log.warning(
-            "%s carries another Go runtime. From now on its garbage collector cannot interrupt a loop that calls no "
-            "function, so that it may stand still for as long as such a loop runs. The Go project does not support "
-            "several runtimes in one process",
-            other,
-        )
+        return other
+    return None
 
 
 def _library_behind(number: signal.Signals) -> str | None:

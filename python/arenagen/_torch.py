@@ -261,12 +261,12 @@ def _end(scope: Scope) -> None:
 
 
 def _activate(ended: Arena, device: int, arena: object) -> None:
-    """Make an arena the active one again, or none if it is closed by now."""
+    """Make an arena the active one again, or none if it was released meanwhile."""
+    holder = arena if isinstance(arena, Arena) else None
     with suppress(ForkedError):
         try:
-            holder = arena if isinstance(arena, Arena) and not arena.closed else None
             _active.put(ended._library, device, holder.handle if holder else 0, holder)
-        except ClosedError:  # released since it was asked
+        except ClosedError:
             _active.put(ended._library, device, 0, None)
 
 

@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -95,21 +96,8 @@ def serves(device=0):
 
 
 def in_thread(work):
-    outcome = []
-
-    def run():
-        try:
-            outcome.append(work())
-        except BaseException as error:
-            outcome.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join(HANGS)
-    assert outcome, "it hangs"
-    if isinstance(outcome[0], BaseException):
-        raise outcome[0]
-    return outcome[0]
+    with ThreadPoolExecutor(1) as threads:
+        return threads.submit(work).result(HANGS)
 
 
 def warnings(caplog):
@@ -178,7 +166,7 @@ def test_what_was_active_comes_back(torch, arena, other):
         assert serves() == arena.handle
     assert serves() == other.handle
     with arenagen.use_arena(arena):
-        other.close()
+        other.release()
     assert serves() is None
     arenagen.set_active(None, 0)
 
@@ -252,13 +240,10 @@ def test_threads_share_an_arena(torch, arena):
             ready.wait(HANGS)
             tensors.extend(torch.empty(3 * MIB) for _ in range(20))
             ready.wait(HANGS)
-        return arena
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(HANGS)
+    with ThreadPoolExecutor(4) as threads:
+        for done in [threads.submit(work) for _ in range(4)]:
+            done.result(HANGS)
     assert len(tensors) == 80 and all(within(arena, tensor) for tensor in tensors)
     assert len({tensor.data_ptr() for tensor in tensors}) == 80
     assert serves() is None
@@ -283,32 +268,27 @@ def test_two_threads_with_two_arenas_are_refused(torch, arena, other):
 
 
 def test_scopes_and_a_close_at_a_time(torch):
-    for _ in range(20):
-        arena = make()
-        begin = threading.Barrier(3)
-
-        def load(arena=arena, begin=begin):
-            begin.wait(HANGS)
-            for _ in range(20):
-                try:
-                    with arenagen.use_arena(arena):
-                        assert within(arena, torch.empty(MIB))
-                except arenagen.ClosedError:
-                    return True
-            return False
-
-        threads = [threading.Thread(target=load) for _ in range(2)]
-        for thread in threads:
-            thread.start()
+    def load(arena, begin):
         begin.wait(HANGS)
-        while not arena.closed:
+        while True:
             try:
-                arena.close()
-            except arenagen.InUseError:
-                pass
-        for thread in threads:
-            thread.join(HANGS)
-            assert not thread.is_alive()
+                with arenagen.use_arena(arena):
+                    assert within(arena, torch.empty(MIB))
+            except arenagen.ClosedError:
+                return
+
+    for _ in range(20):
+        arena, begin = make(), threading.Barrier(3)
+        with ThreadPoolExecutor(2) as threads:
+            loads = [threads.submit(load, arena, begin) for _ in range(2)]
+            begin.wait(HANGS)
+            while not arena.closed:
+                try:
+                    arena.close()
+                except arenagen.InUseError:
+                    pass
+            for done in loads:
+                done.result(HANGS)
         stats = arena.stats()
         assert stats.late_frees == 0 and stats.created == stats.released
         arena.release()
