@@ -210,80 +210,74 @@ class TestSignals:
 class TestGIL:
     """One thread has the GIL and wants a lock. The other has the lock and wants memory: the shape of PyTorch's allocator."""
 
+    # The steps are in C: a Python thread could lose the GIL between two of them.
+    STEPS = """
+        #include <pthread.h>
+        #include <sched.h>
+        #include <stdatomic.h>
+        #include <sys/types.h>
+
+        static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+        static atomic_int entered, go, locked;
+
+        int has_entered(void) { return entered; }
+
+        /* Called without the GIL. */
+        void allocate_locked(void *(*allocate)(ssize_t, int, void *), void (*release)(void *, ssize_t, int, void *))
+        {
+          entered = 1;
+          while (!go)
+            sched_yield();
+          pthread_mutex_lock(&lock);
+          locked = 1;
+          release(allocate(1, 0, 0), 1, 0, 0);
+          pthread_mutex_unlock(&lock);
+        }
+
+        /* Called with the GIL, and keeps it. */
+        void ask_for_statistics(void)
+        {
+          go = 1;
+          while (!locked)
+            sched_yield();
+          pthread_mutex_lock(&lock);
+          pthread_mutex_unlock(&lock);
+        }
+    """
+
     PROGRAM = """
         import ctypes, sys, threading
-        libc, gil = ctypes.CDLL(None), ctypes.PyDLL(None)  # PyDLL keeps the GIL while it waits
-        lock = ctypes.create_string_buffer(64)
-        libc.pthread_mutex_init(lock, None)
-        if sys.argv[1] == "arenagen":
-            import arenagen
-            arena = arenagen.Arena("stub")
-            arenagen.set_active(arena, 0)
-            pair = ctypes.CDLL(arenagen.library_path())
-        else:
-            pair = ctypes.CDLL(sys.argv[2])
+        steps, pair = ctypes.CDLL(sys.argv[1]), ctypes.CDLL(sys.argv[2])
+        if hasattr(pair, "gil_open"):
             opened = ctypes.PyDLL(sys.argv[2]).gil_open
             opened.argtypes = [ctypes.py_object] * 2 + [ctypes.c_uint64] * 3
             opened(lambda va, size: 1, lambda *_: None, 1 << 40, 1 << 30, 4096)
-        pair.mx_malloc.restype = ctypes.c_void_p
-        rounds, both = 200, threading.Barrier(2)
-
-        def allocate():
-            for _ in range(rounds):
-                both.wait()
-                libc.pthread_mutex_lock(lock)
-                address = pair.mx_malloc(1, 0, None)
-                pair.mx_free(ctypes.c_void_p(address), 1, 0, None)
-                libc.pthread_mutex_unlock(lock)
-
-        thread = threading.Thread(target=allocate)
+        else:
+            import arenagen
+            arenagen.set_active(arenagen.Arena("stub"), 0)
+        thread = threading.Thread(target=steps.allocate_locked, args=(pair.mx_malloc, pair.mx_free))
         thread.start()
-        for _ in range(rounds):
-            both.wait()
-            gil.pthread_mutex_lock(lock)
-            gil.pthread_mutex_unlock(lock)
+        while not steps.has_entered():
+            pass
+        ctypes.PyDLL(sys.argv[1]).ask_for_statistics()
         thread.join()
         print("finished")
     """
 
-    # Between two calls of ctypes a thread may lose the GIL while it has the lock: then everybody stops whoever allocates.
-    # So the allocating side is one call that takes the lock, allocates and lets the lock go: see locked.c.
-    def test_ours_finishes(self, locked: str) -> None:
-        assert said(self.program(locked), "arenagen", timeout=120) == "finished\n"
+    @pytest.fixture(scope="class")
+    def steps(self, tmp_path_factory: pytest.TempPathFactory) -> str:
+        return compiled(tmp_path_factory.mktemp("steps") / "libsteps.so", self.STEPS)
 
-    def test_the_other_hangs(self, locked: str) -> None:
+    def test_ours_finishes(self, steps: str) -> None:
+        assert said(self.PROGRAM, steps, arenagen.library_path()) == "finished\n"
+
+    @pytest.mark.skipif(bool(sysconfig.get_config_var("Py_GIL_DISABLED")), reason="this Python has no GIL to wait for")
+    def test_one_that_takes_the_gil_hangs(self, steps: str) -> None:
         other = OUT / "bench" / "libgil.so"
         assert other.is_file(), "make bench/libgil builds it"
         with pytest.raises(subprocess.TimeoutExpired) as caught:
-            run(self.program(locked), "other", str(other), timeout=10)
+            run(self.PROGRAM, steps, str(other), timeout=5)
         assert b"finished" not in (caught.value.stdout or b"")
-
-    @staticmethod
-    def program(locked: str) -> str:
-        return f"LOCKED = {locked!r}\n" + textwrap.dedent(TestGIL.PROGRAM).replace(
-            """        both.wait()
-        libc.pthread_mutex_lock(lock)
-        address = pair.mx_malloc(1, 0, None)
-        pair.mx_free(ctypes.c_void_p(address), 1, 0, None)
-        libc.pthread_mutex_unlock(lock)
-""",
-            """        both.wait()
-        allocate_locked(lock, pair.mx_malloc, pair.mx_free)
-""",
-        ).replace("rounds, both =", "allocate_locked = ctypes.CDLL(LOCKED).allocate_locked\nrounds, both =")
-
-    @pytest.fixture(scope="class")
-    def locked(self, tmp_path_factory: pytest.TempPathFactory) -> str:
-        return compiled(tmp_path_factory.mktemp("locked") / "liblocked.so", """
-            #include <pthread.h>
-            #include <sys/types.h>
-            void allocate_locked(pthread_mutex_t *lock, void *(*allocate)(ssize_t, int, void *), void (*release)(void *, ssize_t, int, void *))
-            {
-              pthread_mutex_lock(lock);
-              release(allocate(1, 0, 0), 1, 0, 0);
-              pthread_mutex_unlock(lock);
-            }
-        """)
 
 
 def compiled(target: Path, source: str) -> str:
