@@ -294,6 +294,25 @@ def test_scopes_and_a_close_at_a_time(torch):
         arena.release()
 
 
+@pytest.mark.parametrize("how", ["close", "release"])
+def test_no_scope_begins_between_the_pools_and_the_close(torch, arena, monkeypatch, how):
+    def can_begin():
+        if arena._lock.acquire(blocking=False):
+            arena._lock.release()
+            return True
+        return False
+
+    give_up, could_begin = arena._before_closing, []
+
+    def watched(force):
+        give_up(force)
+        could_begin.append(in_thread(can_begin))
+
+    monkeypatch.setattr(arena, "_before_closing", watched)
+    getattr(arena, how)()
+    assert could_begin == [False] and in_thread(can_begin)
+
+
 # What it refuses
 
 

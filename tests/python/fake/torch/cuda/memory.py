@@ -6,7 +6,6 @@ Where the real one ends the process it appends to terminated.
 import contextlib
 import ctypes
 import itertools
-import os
 import threading
 
 from . import OutOfMemoryError, _local, current_device
@@ -43,9 +42,6 @@ class CUDAPluggableAllocator:
 
     def allocator(self):
         return self._allocator
-
-    def __del__(self):
-        os.write(2, b"the allocator went, and memory may still be freed through it\n")
 
 
 class _Block:
