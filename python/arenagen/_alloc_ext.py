@@ -89,12 +89,22 @@ class _Backing:
         # The rest is guarded by _lock. The callables are None when they will not be called any more.
         self.allocate: AllocCallback | None = allocate
         self.deallocate: DeallocCallback | None = deallocate
-        self.inside = 0  # calls that are inside a callable
+        self.inside: set[_Visit] = set()  # calls that are inside a callable
         self.live = 0  # allocations that were not given back
 
     def ended(self) -> bool:
-        """Tell whether nobody can use the arena any more. The caller holds _lock."""
-        return self.dropped and self.live == 0 and self.inside == 0
+        """Tell whether nobody can use the arena any more. Once that is so it stays so."""
+        return self.dropped and self.live == 0 and not self.inside
+
+
+class _Visit:
+    """A call that is inside a callable."""
+
+    __slots__ = ("backing", "more")
+
+    def __init__(self) -> None:
+        self.backing: _Backing | None = None
+        self.more = 0  # live allocations that it makes
 
 
 class _Call:
@@ -177,19 +187,25 @@ def arena_malloc(capsule: Capsule, size: SupportsIndex, /) -> int:
     _calls.stack.append(call)
     try:
         status = _lib.arenagen_arena_malloc(backing.handle, wanted, 0, None, ctypes.byref(address))
+    except BaseException:
+        # A signal handler raised right behind the call.
+        _lib.arenagen_arena_free(backing.handle, address)
+        raise
     finally:
         _calls.stack.pop()
-    if status == _abi.Status.OK:
-        return address.value or 0
     raised, call.raised = call.raised, None
-    if raised is None and status == _abi.Status.CALLBACK and not call.reached:
-        # A signal handler raised on the way into the callback. What it was went to sys.unraisablehook.
+    if raised is None and status == _abi.Status.CALLBACK:
+        # A signal handler raised on the way into the callback, or out of it. What it was went to sys.unraisablehook.
         raised = KeyboardInterrupt()
     if raised is not None:
+        if status == _abi.Status.OK:
+            _lib.arenagen_arena_free(backing.handle, address)  # nobody gets to know it
         try:
             raise raised
         finally:
             del raised  # it has this frame, which had it
+    if status == _abi.Status.OK:
+        return address.value or 0
     if status == _abi.Status.CLOSED:
         raise RuntimeError("arena is closed")
     if status == _abi.Status.INVALID_ARGUMENT:
@@ -298,51 +314,51 @@ def _ask(question: Any, capsule: Capsule) -> int:
     return answer.value
 
 
-# The two functions that the library calls, for every arena. The library checks whether one that answered DONE stored a
-# handle: where an exception of a signal handler ends such a function before its first line, the answer is any number.
+# The two functions that the library calls, for every arena. What a signal handler raises may come up between any two
+# steps of them. Before the first the answer is any number, and so the library checks whether a handle was stored.
 
 
 def _allocate(user: int, address: int, size: int, handle: Any) -> int:
-    backing, allocate, more = None, None, 0
+    visit, allocate = _Visit(), None
     call = _calls.stack[-1] if _calls.stack else None
     if call is not None and (call.key != user or call.reached):
         call = None  # the C pair, or a call inside a callback
     try:
         if call is not None:
             call.reached = True
-        backing, allocate, _ = _enter(user)
+        allocate, _ = _enter(user, visit)
         if allocate is None:
             return FAILED
         handle[0] = integer("the handle of an allocation", allocate(address, size), 64)
-        more = 1
+        visit.more = 1
+        _leave(visit)
         return DONE
     except BaseException as raised:
+        _leave(visit)
         _strip(raised)
         if call is not None:
             call.raised = raised
         else:
             _unraisable(raised, allocate)
-        return FAILED
-    finally:
-        if backing is not None:
-            _leave(backing, more)
+        # With a handle there is memory, which somebody has to free.
+        return DONE if visit.more else FAILED
 
 
 def _deallocate(user: int, address: int, size: int, handle: int) -> int:
-    backing, deallocate = None, None
+    visit, deallocate = _Visit(), None
     try:
-        backing, _, deallocate = _enter(user)
+        _, deallocate = _enter(user, visit)
         if deallocate is None:
             return FAILED
+        visit.more = -1
         deallocate(address, size, handle)
+        _leave(visit)
         return DONE
     except BaseException as raised:
+        _leave(visit)
         _strip(raised)
         _unraisable(raised, deallocate)
         return FAILED
-    finally:
-        if backing is not None:
-            _leave(backing, -1)
 
 
 _c_allocate, _c_deallocate = _abi.AllocateCallback(_allocate), _abi.ReleaseCallback(_deallocate)
@@ -351,14 +367,15 @@ _c_allocate, _c_deallocate = _abi.AllocateCallback(_allocate), _abi.ReleaseCallb
 keep(_c_allocate, _c_deallocate)
 
 
-def _enter(user: int) -> tuple[_Backing | None, AllocCallback | None, DeallocCallback | None]:
+def _enter(user: int, visit: _Visit) -> tuple[AllocCallback | None, DeallocCallback | None]:
     """Find what is to be called, and count the call. Nothing where nobody is called any more."""
     with _lock:
         backing = _backings.get(user)
         if backing is None or backing.allocate is None:
-            return None, None, None
-        backing.inside += 1
-        return backing, backing.allocate, backing.deallocate
+            return None, None
+        backing.inside.add(visit)
+        visit.backing = backing
+        return backing.allocate, backing.deallocate
 
 
 def _strip(raised: BaseException) -> None:
@@ -367,12 +384,16 @@ def _strip(raised: BaseException) -> None:
         raised.__traceback__ = raised.__traceback__.tb_next
 
 
-def _leave(backing: _Backing, more: int) -> None:
+def _leave(visit: _Visit) -> None:
+    """Count that a call is over. It can be repeated, where it was interrupted."""
+    backing = visit.backing
+    if backing is None:
+        return
     with _lock:
-        backing.inside -= 1
-        backing.live += more
-        ended = backing.ended()
-    if ended:
+        if visit in backing.inside:
+            backing.inside.remove(visit)
+            backing.live += visit.more
+    if backing.ended():
         _dropped.append(backing)
     if _dropped:
         _reap()
@@ -433,7 +454,7 @@ def _cut_off() -> None:
     for backing in backings:
         left = max(0, int((deadline - time.monotonic()) * 1000))
         if _lib.arenagen_arena_stop(backing.handle, left) == _abi.Status.BUSY:
-            log.warning("the interpreter ends while %d calls are inside callbacks of an arena", backing.inside)
+            log.warning("the interpreter ends while %d calls are inside callbacks of an arena", len(backing.inside))
 
 
 def _in_child() -> None:

@@ -22,7 +22,8 @@ BACKENDS = {"stub": {}, **SIMULATORS}
 
 def run(program: str, *args: str, env: dict[str, str] | None = None, timeout: float = 60, **options: Any) -> subprocess.CompletedProcess[str]:
     """Runs a Python program, which is killed at the deadline."""
-    environment = {**os.environ, **(env or {})}
+    # From 3.12 on os.fork warns in a process with threads, which is what these tests are about.
+    environment = {**os.environ, "PYTHONWARNINGS": "ignore::DeprecationWarning", **(env or {})}
     return subprocess.run(
         [sys.executable, "-c", textwrap.dedent(program), *args],
         env=environment, capture_output=True, text=True, timeout=timeout, **options,

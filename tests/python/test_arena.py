@@ -6,6 +6,7 @@ import ctypes
 import gc
 import json
 import os
+import sysconfig
 import threading
 from typing import Any
 
@@ -452,6 +453,7 @@ class TestBuffer:
         with pytest.raises(arenagen.InvalidArgumentError):
             arena.buffer(address, 1)
 
+    @pytest.mark.skipif(bool(sysconfig.get_config_var("Py_GIL_DISABLED")), reason="types live for good in this Python")
     def test_types_of_buffers_do_not_pile_up(self, arena: arenagen.Arena) -> None:
         address = arena.malloc(GRANULE)
         for size in range(1, 500):
