@@ -4,6 +4,7 @@
 # make bench    measures, and writes docs/bench.md
 # make lint     runs the linters
 # make fuzz     runs each fuzz target for FUZZTIME
+# make example-nixl       loads weights in one process and reads them in another, with NIXL
 # make wheels   builds the Python package's wheels, for x86-64 and arm64
 # make test-wheels        installs and checks them
 # make test-interpreters  tests the Python package with every interpreter that is found
@@ -150,6 +151,12 @@ test-interpreters: all simulators bench/libgil
 	  scripts/python-env $$python out/interpreters/$$name -r tests/python/requirements.txt; \
 	  PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=python out/interpreters/$$name/bin/python $(PYTEST) out/interpreters/$$name.txt tests/python; \
 	done
+
+# NIXL brings UCX. Neither needs a GPU.
+.PHONY: example-nixl
+example-nixl: out/lib/libarenagen.so
+	@scripts/python-env "$(PYTHON)" out/nixl-env nixl==1.5.1 nixl-cu12==1.5.1 numpy==2.2.6
+	out/nixl-env/bin/python examples/nixl/load.py
 
 WHEEL_TOOLS := ziglang==0.15.1 build==1.6.1 hatchling==1.33.0 auditwheel==6.4.2
 
