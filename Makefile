@@ -109,7 +109,7 @@ generate:
 demo: all
 	$(CC) $(WARNINGS) -O2 -Iout/include -o out/demo examples/c/demo.c -Lout/lib -larenagen_stub -Wl,-rpath,'$$ORIGIN/lib' -pthread
 	@echo; echo "== C"; out/demo
-	@echo; echo "== Python"; $(PYTHON) examples/python/demo.py out/lib/libarenagen_stub.so
+	@echo; echo "== Python"; $(PYTHON) examples/python/demo.py
 	@echo; echo "== Go, without cgo"; cd examples/go && CGO_ENABLED=0 $(GO) run .
 
 .PHONY: test
@@ -152,10 +152,10 @@ test-interpreters: all simulators bench/libgil
 	  PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=python out/interpreters/$$name/bin/python $(PYTEST) out/interpreters/$$name.txt tests/python; \
 	done
 
-# NIXL brings UCX. Neither needs a GPU.
+# NIXL brings UCX. Neither needs a GPU, nor PyTorch, which pip would add for 5 GB: hence --no-deps.
 .PHONY: example-nixl
 example-nixl: out/lib/libarenagen.so
-	@scripts/python-env "$(PYTHON)" out/nixl-env nixl==1.5.1 nixl-cu12==1.5.1 numpy==2.2.6
+	@scripts/python-env "$(PYTHON)" out/nixl-env --no-deps nixl==1.5.1 nixl-cu12==1.5.1 numpy==2.2.6
 	out/nixl-env/bin/python examples/nixl/load.py
 
 WHEEL_TOOLS := ziglang==0.15.1 build==1.6.1 hatchling==1.33.0 auditwheel==6.4.2

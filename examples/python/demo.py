@@ -1,106 +1,65 @@
-"""What an inference worker does, on host memory, with the standard library only.
+"""What an inference worker does, on host memory, without PyTorch or any other package.
 
 Make an arena active, load "weights" through mx_malloc from several threads, use
 them, tell the one range to register with a transport, free from other threads
 and after the scope, close.
 
-    python3 demo.py path/to/libarenagen_stub.so
+    python3 examples/python/demo.py
 """
 
 import ctypes
 import os
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "python"))
 
-from arenagen import _abi as abi  # noqa: E402
+import arenagen  # noqa: E402
 
 THREADS, TENSORS, DEVICE = 4, 25, 0
 
 
-def main(path: str) -> None:
-    lib = ctypes.CDLL(path)
-    abi.declare(lib)
+def main() -> None:
+    arena = arenagen.Arena(backend="stub", device=DEVICE)
+    print(f"arenagen {arenagen.__version__}, backend {arena.backend}")
 
-    def check(status: int) -> None:
-        """Raises what the library says about a call that failed."""
-        if status != abi.Status.OK:
-            error = abi.Error()
-            lib.arenagen_last_error(error)
-            raise RuntimeError(f"{error.operation.decode()}: {error.text.decode()}")
+    # The pair that PyTorch calls, from C++ and without Python's lock.
+    pair = ctypes.CDLL(arenagen.library_path())
+    pair.mx_malloc.restype = ctypes.c_void_p
 
-    def counters() -> abi.Stats:
-        stats = abi.Stats()
-        check(lib.arenagen_arena_stats(arena, stats))
-        return stats
+    def load(number: int) -> tuple[int, bytes]:
+        data = bytes([number % 256]) * (1000 * (number + 1))
+        address = pair.mx_malloc(ctypes.c_ssize_t(len(data)), DEVICE, None)
+        if not address:
+            raise MemoryError(f"no memory for {len(data)} bytes")
+        arena.buffer(address, len(data)).view[:] = data
+        return address, data
 
-    print(f"arenagen {lib.arenagen_version().decode()}, backend {lib.arenagen_backend_name().decode()}")
-    options = abi.ArenaOptions()
-    arena = ctypes.c_uint64()
-    check(lib.arenagen_arena_create(options, arena))
-    check(lib.arenagen_set_active(DEVICE, arena))
+    arenagen.set_active(arena, DEVICE)
+    with ThreadPoolExecutor(THREADS) as threads:
+        tensors = dict(threads.map(load, range(THREADS * TENSORS)))
+    print(f"loaded: {arena.live_count} live, {arena.mapped_bytes} bytes mapped")
 
-    tensors: dict[int, bytes] = {}
-
-    def load(number: int) -> None:
-        for i in range(TENSORS):
-            data = bytes([number * TENSORS + i + 1]) * (1000 * (i + 1))
-            address = lib.mx_malloc(len(data), DEVICE, None)
-            if not address:
-                raise MemoryError(f"no memory for {len(data)} bytes")
-            ctypes.memmove(address, data, len(data))
-            tensors[address] = data
-
-    on_threads(load)
-    stats = counters()
-    print(f"loaded: {stats.live} live, {stats.mapped} bytes mapped")
-
-    base, length = ctypes.c_void_p(), ctypes.c_uint64()
-    check(lib.arenagen_arena_registered_range(arena, base, length))
-    print(f"to register: {length.value} bytes at {base.value:#x}, once")
+    base, length = arena.registered_range()
+    print(f"to register: {length} bytes at {base:#x}, once")
 
     # The scope ends. The frees below arrive late, and from other threads.
-    check(lib.arenagen_set_active(DEVICE, 0))
-    addresses = sorted(tensors)
+    arenagen.set_active(None, DEVICE)
 
-    def check_and_free(number: int) -> None:
-        for address in addresses[number::THREADS]:
-            data = tensors[address]
-            if ctypes.string_at(address, len(data)) != data:
-                raise RuntimeError(f"the tensor at {address:#x} has lost its contents")
-            lib.mx_free(address, len(data), DEVICE, None)
+    def check_and_free(address: int) -> None:
+        if ctypes.string_at(address, len(tensors[address])) != tensors[address]:
+            raise RuntimeError(f"the tensor at {address:#x} has lost its contents")
+        pair.mx_free(ctypes.c_void_p(address), ctypes.c_ssize_t(len(tensors[address])), DEVICE, None)
 
-    on_threads(check_and_free)
-    stats = counters()
+    with ThreadPoolExecutor(THREADS) as threads:
+        list(threads.map(check_and_free, tensors))
+    stats = arena.stats()
     print(f"freed: {stats.live} live, created {stats.created} = released {stats.released} + live")
     if stats.live:
         raise RuntimeError("not everything was freed")
-    check(lib.arenagen_arena_close(arena))
-    check(lib.arenagen_arena_release(arena))
+    arena.close()
     print("closed")
 
 
-def on_threads(function) -> None:
-    """Runs function(0), function(1), ... each on a thread of its own."""
-    failures = []
-
-    def guarded(number: int) -> None:
-        try:
-            function(number)
-        except BaseException as failure:  # reported on the main thread
-            failures.append(failure)
-
-    threads = [threading.Thread(target=guarded, args=(n,)) for n in range(THREADS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if failures:
-        raise failures[0]
-
-
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        sys.exit(f"usage: {sys.argv[0]} path/to/libarenagen_stub.so")
-    main(sys.argv[1])
+    main()
