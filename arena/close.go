@@ -102,8 +102,7 @@ func (a *Arena) CloseAndDrainInto(room func(n int) ([]Allocation, error)) ([]All
 		return nil, err
 	}
 	var failed failures
-	a.settleDeferred(0, &failed)
-	a.retryQuarantine(&failed)
+	a.settleEarlier(0, &failed)
 	at := 0
 	// What is handed over is still mapped. A record whose late free has arrived stays, and keeps the addresses until Release.
 	for i := range a.shards {
@@ -154,7 +153,7 @@ func (a *Arena) Release() error {
 	if mine {
 		a.releaseLive(&failed)
 	} else {
-		a.retryQuarantine(&failed)
+		a.settleEarlier(0, &failed)
 	}
 	a.forgetRecords()
 	a.giveBackUnused(&failed)
@@ -286,8 +285,7 @@ func (s *shard) freeLate(i int) (found, last bool) {
 
 // releaseLive releases what is quarantined and what is live, which settles the records.
 func (a *Arena) releaseLive(failed *failures) {
-	a.settleDeferred(a.Live(), failed)
-	a.retryQuarantine(failed)
+	a.settleEarlier(a.Live(), failed)
 	for i := range a.shards {
 		s := &a.shards[i]
 		for _, r := range s.take(&s.counts.released, true) {
@@ -297,12 +295,17 @@ func (a *Arena) releaseLive(failed *failures) {
 	close(a.end.over)
 }
 
-// retryQuarantine releases what could not be released before. What still cannot is quarantined again.
-func (a *Arena) retryQuarantine(failed *failures) {
+// takeQuarantined takes what could not be released before.
+func (a *Arena) takeQuarantined() []record {
 	a.end.mu.Lock()
+	defer a.end.mu.Unlock()
 	stuck := a.end.stuck
 	a.end.stuck = nil
-	a.end.mu.Unlock()
+	return stuck
+}
+
+// retry releases what was quarantined. What still cannot be released is quarantined again.
+func (a *Arena) retry(stuck []record, failed *failures) {
 	for _, r := range stuck {
 		s := a.shard(hash(r.key &^ markBits))
 		s.mu.Lock()

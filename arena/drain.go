@@ -27,7 +27,7 @@ type deferred struct {
 }
 
 // releaseFreed waits for what may use a record that was freed, and releases it. What must not be waited for is
-// deferred. A failure to wait is reported; the memory is released all the same.
+// deferred. A failure to wait is reported; the memory is released all the same. One to put the thread's capture mode back is reported too.
 func (a *Arena) releaseFreed(s *shard, r record) error {
 	if a.waiter == nil {
 		return a.release(s, r)
@@ -35,7 +35,11 @@ func (a *Arena) releaseFreed(s *shard, r record) error {
 	err := a.waitFor(r.stream)
 	if errors.Is(err, vmm.ErrCapturing) {
 		a.putOff(s, r)
-		return nil
+		if vmm.OnlyCapturing(err) {
+			return nil
+		}
+		a.noteLoss(err)
+		return err
 	}
 	if err != nil {
 		a.noteLoss(err)
@@ -92,11 +96,11 @@ func (a *Arena) retryDeferred() {
 	}
 }
 
-// settleDeferred waits once for the device, if a close unmaps anything, and releases what was deferred.
-// live is how many allocations the caller releases afterwards.
-func (a *Arena) settleDeferred(live uint64, failed *failures) {
-	records := a.takeDeferred()
-	if a.waiter != nil && a.lost.Load() == nil && live+uint64(len(records)) > 0 {
+// settleEarlier waits once for the device, if a close unmaps anything, and releases what was deferred and
+// what is quarantined. live is how many allocations the caller releases afterwards.
+func (a *Arena) settleEarlier(live uint64, failed *failures) {
+	records, stuck := a.takeDeferred(), a.takeQuarantined()
+	if a.waiter != nil && a.lost.Load() == nil && live+uint64(len(records)+len(stuck)) > 0 {
 		if err := a.waiter.WaitDevice(); err != nil {
 			a.noteLoss(err)
 			failed.add(err)
@@ -105,4 +109,5 @@ func (a *Arena) settleDeferred(live uint64, failed *failures) {
 	for _, r := range records {
 		failed.add(a.release(a.shard(hash(r.key)), r))
 	}
+	a.retry(stuck, failed)
 }

@@ -27,6 +27,7 @@ type script struct {
 	refuses      map[vmm.HandleType]vmm.Class
 	capturing    bool
 	waitless     bool // it has no call that waits
+	keepsMode    bool // the capture mode cannot be put back
 	granules     map[vmm.Granularity]uint64
 	reserved     uint64               // what Reserve answers
 	fail         map[vmm.Op]vmm.Class // the operations that fail
@@ -97,6 +98,9 @@ func (s *script) MemoryInfo() (free, total uint64, err error) {
 }
 
 func (s *script) ExchangeCaptureMode(mode vmm.CaptureMode) (vmm.CaptureMode, error) {
+	if s.keepsMode && mode != vmm.CaptureModeRelaxed {
+		s.fail[vmm.OpExchangeCaptureMode] = vmm.ClassUnavailable
+	}
 	return vmm.CaptureModeGlobal, s.call(vmm.Error{Op: vmm.OpExchangeCaptureMode}, "exchange_capture_mode %v", mode)
 }
 

@@ -21,6 +21,12 @@ const (
 // ErrCapturing says that a stream is being captured, which waiting for it would break.
 var ErrCapturing = errors.New("the stream is being captured")
 
+// OnlyCapturing tells whether an error is ErrCapturing and nothing else: the capture mode of the thread was put back.
+func OnlyCapturing(err error) bool {
+	var several interface{ Unwrap() []error }
+	return errors.Is(err, ErrCapturing) && !errors.As(err, &several)
+}
+
 // WaitStream waits for the work of a stream, 0 being the driver's own. A stream that is gone means the device;
 // a driver that has no such call has nothing to wait for. It fails with ErrCapturing where waiting would break a capture.
 func (d *Device) WaitStream(stream uint64) error {
@@ -76,16 +82,16 @@ func (d *Device) relaxed(wait func() error) error {
 		return err
 	}
 	waited := wait()
-	if err == nil {
-		_, err = d.driver.ExchangeCaptureMode(previous)
-		waited = withUndo(waited, err)
-	}
 	switch {
 	case lacks(waited):
 		d.waitless.Store(true)
-		return nil
+		waited = nil
 	case errors.Is(waited, ClassCapturing):
-		return ErrCapturing
+		waited = ErrCapturing
+	}
+	if err == nil {
+		_, err = d.driver.ExchangeCaptureMode(previous)
+		waited = withUndo(waited, err)
 	}
 	return waited
 }

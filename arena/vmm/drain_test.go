@@ -1,6 +1,7 @@
 package vmm_test
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -44,6 +45,27 @@ func TestWaitStream(t *testing.T) {
 				require.ErrorIs(t, err, tc.err)
 			}
 			assert.Equal(t, tc.calls, s.calls)
+		})
+	}
+}
+
+func TestModeThatCannotBePutBackIsTold(t *testing.T) {
+	for name, tc := range map[string]struct {
+		fail      map[vmm.Op]vmm.Class
+		capturing bool
+	}{
+		"a captured stream":        {map[vmm.Op]vmm.Class{}, true},
+		"another stream's capture": {map[vmm.Op]vmm.Class{vmm.OpStreamCapturing: vmm.ClassCapturing}, false},
+		"nothing to wait for":      {map[vmm.Op]vmm.Class{}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScript()
+			d := s.open(t)
+			s.fail, s.capturing, s.keepsMode = tc.fail, tc.capturing, true
+			err := d.WaitStream(5)
+			require.ErrorIs(t, err, vmm.ClassUnavailable)
+			assert.False(t, vmm.OnlyCapturing(err))
+			assert.Equal(t, name != "nothing to wait for", errors.Is(err, vmm.ErrCapturing))
 		})
 	}
 }
