@@ -175,7 +175,7 @@ def listen(process: subprocess.Popen[str]) -> Any:
         if line.startswith("told "):
             return json.loads(line[5:])
     end(process)
-    sys.exit(f"{process.args} said nothing")
+    sys.exit(f"{process.args!r} said nothing")
 
 
 def end(process: subprocess.Popen[str]) -> None:
@@ -184,7 +184,7 @@ def end(process: subprocess.Popen[str]) -> None:
     process.stdin.close()
     code = process.wait()
     if code != 0:
-        sys.exit(f"{process.args} ended with {code}" + ", at the deadline" * (code == 124))
+        sys.exit(f"{process.args!r} ended with {code}" + ", at the deadline" * (code == 124))
 
 
 def main() -> None:
