@@ -44,8 +44,8 @@ static void check_unchanged(uint64_t refused)
   CHECK_EQUAL(0, memcmp(&before.diagnostics, &now.diagnostics, sizeof now.diagnostics));
   CHECK_EQUAL(0, memcmp(&before.stats, &now.stats, sizeof now.stats));
   CHECK_EQUAL(before.files, now.files);
-  /* Go's own heap may have grown. */
-  CHECK_FLAT(before.mappings, now.mappings, 4);
+  /* Go's own heap may have grown, and on a busy machine Go starts more threads. */
+  CHECK_FLAT(before.mappings, now.mappings, 16);
   OK(arenagen_arena_free(arena, allocate(arena, 1)));
 }
 
