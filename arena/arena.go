@@ -31,6 +31,8 @@ type Config struct {
 	Device int
 	// Drain is what is waited for before memory is unmapped, where the backend can wait.
 	Drain vmm.Drain
+	// Placement says how allocations share physical handles.
+	Placement Placement
 }
 
 // An Arena gives out the addresses of one reservation and has its backend put
@@ -43,10 +45,12 @@ type Arena struct {
 	base    uint64
 	total   uint64 // bytes
 	granule uint64
-	shift   uint // log2 of granule
+	shift   uint // log2 of the unit in which addresses are given out: the granule, or SlabUnit
 	device  int
 	waiter  waiter // nil where nothing is waited for
 	drain   vmm.Drain
+	slabs   *slabs // nil where each allocation has a handle of its own
+	placed  Placement
 
 	refused atomic.Uint64 // allocations that the backend was not asked for
 	strange atomic.Uint64 // frees of addresses outside the reservation or inside a granule
@@ -104,6 +108,10 @@ func New(backend Backend, config Config) (*Arena, error) {
 	if err != nil {
 		return nil, err
 	}
+	slabSize, err := config.Placement.slabSize(granule, total)
+	if err != nil {
+		return nil, err
+	}
 	base, err := backend.Reserve(total, granule, config.Hint)
 	if err != nil {
 		return nil, fmt.Errorf("reserve %d bytes of addresses for an arena%s: %w", total, fewerMayWork(err), err)
@@ -124,9 +132,37 @@ func New(backend Backend, config Config) (*Arena, error) {
 	if waiter, can := backend.(waiter); can && a.drain != vmm.DrainNone {
 		a.waiter = waiter
 	}
+	if slabSize > 0 {
+		a.slabs, a.shift = &slabs{size: slabSize}, uint(bits.TrailingZeros64(SlabUnit))
+	}
 	a.bump.init(total >> a.shift)
 	a.end.init()
+	if err := a.prepare(config.Placement); err != nil {
+		return nil, errors.Join(err, a.backend.Unreserve(base, total))
+	}
 	return a, nil
+}
+
+// prepare makes what is there from the beginning.
+func (a *Arena) prepare(p Placement) error {
+	a.placed = p
+	if a.slabs == nil {
+		return nil
+	}
+	if a.granule < SlabUnit || a.base&(SlabUnit-1) != 0 {
+		return invalid("slabs need a granule and a base that are multiples of %d bytes, got %d and %#x", SlabUnit, a.granule, a.base)
+	}
+	if p.kind != InSingle {
+		return nil
+	}
+	handle, err := a.callAllocate(a.base, a.total)
+	if err != nil {
+		return fmt.Errorf("make the single handle of %d bytes: %w", a.total, err)
+	}
+	a.bump.take(a.total >> a.shift)
+	a.endWithoutRecord()
+	a.slabs.add(slab{start: a.base, size: a.total, handle: handle, kept: true}, 0)
+	return nil
 }
 
 // fewerMayWork is what there is to say when the driver has no room for a reservation.
@@ -200,6 +236,9 @@ func (a *Arena) Allocate(req Request) (uint64, error) {
 	if err != nil {
 		return 0, a.refuse(err)
 	}
+	if a.slabs.fits(req.Size) {
+		return a.allocateInSlab(req)
+	}
 	offset, word, ok := a.bump.take(rounded >> a.shift)
 	if !ok {
 		return 0, a.refuse(a.noRoom(req.Size, rounded, offset, word))
@@ -243,7 +282,12 @@ func (a *Arena) noRoom(size int64, rounded, offset, word uint64) error {
 	if word&bumpClosed != 0 {
 		return ErrClosed
 	}
-	return &ExhaustedError{Size: size, Rounded: rounded, Offset: offset << a.shift, Total: a.total}
+	e := &ExhaustedError{Size: size, Rounded: rounded, Offset: offset << a.shift, Total: a.total}
+	if a.slabs != nil {
+		s := a.SlabStats()
+		e.Slabs = &s
+	}
+	return e
 }
 
 // record ends an allocation: it enters r as live, or counts what the backend failed.
@@ -334,8 +378,23 @@ func (a *Arena) free(va uint64) (found bool, err error) {
 	return true, err
 }
 
-// release has the backend take the memory of a record of this shard away. The caller counted it as released.
+// release gives the memory of a record of this shard back: into its slab, or to the backend. The caller counted it as released.
 func (a *Arena) release(s *shard, r record) error {
+	if a.slabs == nil {
+		return a.releaseHandle(s, r)
+	}
+	empty, inSlab := a.slabs.give(a.address(r), r.size)
+	switch {
+	case !inSlab:
+		return a.releaseHandle(s, r)
+	case empty != nil:
+		return a.releaseHandle(s, a.recordOf(*empty))
+	}
+	return nil
+}
+
+// releaseHandle has the backend take the memory of a record away.
+func (a *Arena) releaseHandle(s *shard, r record) error {
 	err := a.callRelease(a.address(r), r.size, r.handle)
 	if err == nil {
 		return nil
@@ -393,6 +452,9 @@ func (a *Arena) Backend() Backend {
 // Base is the first address of the reservation.
 func (a *Arena) Base() uint64 { return a.base }
 
+// Placement is how allocations share handles.
+func (a *Arena) Placement() Placement { return a.placed }
+
 // Total is how many bytes are reserved.
 func (a *Arena) Total() uint64 { return a.total }
 
@@ -449,7 +511,7 @@ func (a *Arena) owns(va uint64) bool {
 // key is the key of an allocation that begins at an address. ok is false if none can begin there.
 func (a *Arena) key(va uint64) (key uint64, ok bool) {
 	offset := va - a.base
-	return offset>>a.shift + 1, offset < a.total && offset&(a.granule-1) == 0
+	return offset>>a.shift + 1, offset < a.total && offset&(1<<a.shift-1) == 0
 }
 
 // shard holds the records with this hash.

@@ -2,6 +2,7 @@ package arena
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"reflect"
 	"runtime"
@@ -79,7 +80,7 @@ func (a *Arena) Close() error {
 	return failed.err()
 }
 
-// CloseAndDrain ends the arena like Close, but hands the live allocations over, in the
+// CloseAndDrain ends the arena like Close, but hands the live allocations over, a slab as one, in the
 // order of their addresses. It fails with ErrClosed once they were released or handed over. A *CloseError
 // beside the allocations is about something else: what is quarantined, or the addresses.
 func (a *Arena) CloseAndDrain() ([]Allocation, error) {
@@ -97,20 +98,28 @@ func (a *Arena) CloseAndDrainInto(room func(n int) ([]Allocation, error)) ([]All
 	if !mine {
 		return nil, ErrClosed
 	}
-	drained, err := a.makeRoom(room)
-	if err != nil {
-		return nil, err
-	}
+	// First what is not handed over: then it is known how many handles there are.
 	var failed failures
 	a.settleEarlier(0, &failed)
+	drained, err := a.makeRoom(room)
+	if err != nil {
+		return nil, errors.Join(err, failed.err())
+	}
 	at := 0
 	// What is handed over is still mapped. A record whose late free has arrived stays, and keeps the addresses until Release.
 	for i := range a.shards {
 		s := &a.shards[i]
 		for _, r := range s.take(&s.counts.handedOver, false) {
+			if a.slabs.holds(a.address(r)) {
+				continue
+			}
 			drained[at] = Allocation{VA: a.address(r), Size: r.size, Handle: r.handle}
 			at++
 		}
+	}
+	for _, b := range a.slabs.takeAll() {
+		drained[at] = Allocation{VA: b.start, Size: b.size, Handle: b.handle}
+		at++
 	}
 	slices.SortFunc(drained, func(x, y Allocation) int { return cmp.Compare(x.VA, y.VA) })
 	close(a.end.over)
@@ -126,7 +135,7 @@ func (a *Arena) makeRoom(room func(n int) ([]Allocation, error)) (drained []Allo
 			a.end.kept <- struct{}{}
 		}
 	}()
-	n := int(a.Live())
+	n := int(a.LiveHandles())
 	drained, err = room(n)
 	if err == nil && len(drained) != n {
 		err = invalid("room for %d allocations, expected %d", len(drained), n)
@@ -292,6 +301,7 @@ func (a *Arena) releaseLive(failed *failures) {
 			failed.add(a.release(s, r))
 		}
 	}
+	a.releaseSlabs(failed)
 	close(a.end.over)
 }
 

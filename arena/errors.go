@@ -21,15 +21,20 @@ var (
 // An ExhaustedError says why an allocation found no room. It is an ErrExhausted.
 // All figures are bytes.
 type ExhaustedError struct {
-	Size    int64  // what was asked for
-	Rounded uint64 // the same, rounded up to the granule
-	Offset  uint64 // where it would have begun, counted from the base
-	Total   uint64 // what is reserved
+	Size    int64      // what was asked for
+	Rounded uint64     // the same, rounded up to the granule
+	Offset  uint64     // where it would have begun, counted from the base
+	Total   uint64     // what is reserved
+	Slabs   *SlabStats // what the slabs have, in an arena with slabs
 }
 
 func (e *ExhaustedError) Error() string {
-	return fmt.Sprintf("allocation of %d bytes (%d rounded) at offset %d would exceed reserved range of %d bytes",
+	text := fmt.Sprintf("allocation of %d bytes (%d rounded) at offset %d would exceed reserved range of %d bytes",
 		e.Size, e.Rounded, e.Offset, e.Total)
+	if e.Slabs != nil {
+		text += fmt.Sprintf("; of %d bytes in slabs %d are free, the largest piece has %d", e.Slabs.Mapped, e.Slabs.Free, e.Slabs.Largest)
+	}
+	return text
 }
 
 // Is makes it an ErrExhausted.

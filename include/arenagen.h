@@ -102,6 +102,20 @@ enum {
   ARENAGEN_DRAIN_DEVICE = 3,
 };
 
+/* How allocations share physical handles. */
+typedef int32_t arenagen_placement;
+enum {
+  /* Each has a handle of its own, of its size rounded up to the granule. */
+  ARENAGEN_PLACEMENT_PER_ALLOCATION = 0,
+  /*
+   * They are carved out of handles of arena_options.slab_size bytes; a larger one gets a handle of
+   * its own. Freed room is used again, and a slab is released with its last allocation.
+   */
+  ARENAGEN_PLACEMENT_SLAB = 1,
+  /* The whole arena is one handle, made when the arena is; what does not fit is refused. */
+  ARENAGEN_PLACEMENT_SINGLE = 2,
+};
+
 /*
  * Backs [address, address + size) with memory and stores a handle of the caller's choice, any
  * number, in *handle. Answers 0, or a code of its own, which comes out in
@@ -174,6 +188,10 @@ typedef struct arenagen_arena_options {
   const char *backend;
   /* What is waited for before memory is unmapped. */
   arenagen_drain drain;
+  /* Bytes of a slab, 1 to total and rounded up to the granule, for placement slab; else 0. */
+  uint64_t slab_size;
+  /* How allocations share physical handles. */
+  arenagen_placement placement;
 } arenagen_arena_options;
 
 /* The initialiser of arenagen_arena_options. */
@@ -186,7 +204,9 @@ typedef struct arenagen_arena_options {
     ARENAGEN_GRANULARITY_RECOMMENDED, /* granularity */ \
     NULL, /* backend_options */ \
     NULL, /* backend */ \
-    ARENAGEN_DRAIN_USUAL /* drain */ \
+    ARENAGEN_DRAIN_USUAL, /* drain */ \
+    0, /* slab_size */ \
+    ARENAGEN_PLACEMENT_PER_ALLOCATION /* placement */ \
   }
 
 /*
@@ -280,6 +300,20 @@ typedef struct arenagen_stats {
   uint64_t failed_releases;
   /* Allocations that were freed and are released when their stream is no longer captured. */
   uint64_t deferred;
+  /* Bytes of a slab, or 0 where there are none. */
+  uint64_t slab_size;
+  /* Physical handles that live allocations have, with a single one that has none. */
+  uint64_t handles;
+  /* Slabs among them. */
+  uint64_t slabs;
+  /* Bytes behind the slabs. */
+  uint64_t slab_mapped;
+  /* Bytes of them that no allocation has. */
+  uint64_t slab_free;
+  /* The largest piece of these; an allocation that is larger needs another slab. */
+  uint64_t slab_largest;
+  /* How allocations share physical handles. */
+  arenagen_placement placement;
 } arenagen_stats;
 
 /*

@@ -93,6 +93,18 @@ class Drain(enum.IntEnum):
     DEVICE = 3
 
 
+class Placement(enum.IntEnum):
+    """How allocations share physical handles."""
+
+    # Each has a handle of its own, of its size rounded up to the granule.
+    PER_ALLOCATION = 0
+    # They are carved out of handles of arena_options.slab_size bytes; a larger one gets a handle
+    # of its own. Freed room is used again, and a slab is released with its last allocation.
+    SLAB = 1
+    # The whole arena is one handle, made when the arena is; what does not fit is refused.
+    SINGLE = 2
+
+
 # Backs [address, address + size) with memory and stores a handle of the caller's choice, any
 # number, in *handle. Answers 0, or a code of its own, which comes out in
 # arenagen_error.driver_code. A 0 without a handle is a failure with the code -2147483648. Called
@@ -175,6 +187,10 @@ class ArenaOptions(ctypes.Structure):
         ("backend", ctypes.c_char_p),
         # What is waited for before memory is unmapped.
         ("drain", ctypes.c_int32),
+        # Bytes of a slab, 1 to total and rounded up to the granule, for placement slab; else 0.
+        ("slab_size", ctypes.c_uint64),
+        # How allocations share physical handles.
+        ("placement", ctypes.c_int32),
     ]
 
     def __init__(self, **fields: object) -> None:
@@ -278,6 +294,20 @@ class Stats(ctypes.Structure):
         ("failed_releases", ctypes.c_uint64),
         # Allocations that were freed and are released when their stream is no longer captured.
         ("deferred", ctypes.c_uint64),
+        # Bytes of a slab, or 0 where there are none.
+        ("slab_size", ctypes.c_uint64),
+        # Physical handles that live allocations have, with a single one that has none.
+        ("handles", ctypes.c_uint64),
+        # Slabs among them.
+        ("slabs", ctypes.c_uint64),
+        # Bytes behind the slabs.
+        ("slab_mapped", ctypes.c_uint64),
+        # Bytes of them that no allocation has.
+        ("slab_free", ctypes.c_uint64),
+        # The largest piece of these; an allocation that is larger needs another slab.
+        ("slab_largest", ctypes.c_uint64),
+        # How allocations share physical handles.
+        ("placement", ctypes.c_int32),
     ]
 
     def __init__(self, **fields: object) -> None:

@@ -56,6 +56,20 @@ class Stats:
     failed_releases: int
     deferred: int
     """Allocations that were freed and wait for a stream that is being captured."""
+    slab_size: int
+    """Bytes of a slab, or 0 where there are none."""
+    handles: int
+    """Physical handles that live allocations have, with a single one that has none."""
+    slabs: int
+    """Slabs among them."""
+    slab_mapped: int
+    """Bytes behind the slabs."""
+    slab_free: int
+    """Bytes of them that no allocation has."""
+    slab_largest: int
+    """The largest piece of these."""
+    placement: str
+    """How allocations share handles: "per_allocation", "slab" or "single"."""
 
     def to_json(self) -> str:
         """Give the counters as a JSON object."""
@@ -105,6 +119,8 @@ class Arena:
     addresses are reserved, more than 0. granule is what sizes are rounded up to, a power of two in bytes; without it
     it is the driver's own, "recommended" or "minimum" as granularity says. drain is what is waited for before memory is unmapped:
     "usual" (a free waits for the stream that malloc was told, a close for the device), "none", "stream" or "device".
+    placement is how allocations share physical handles: "per_allocation", "slab" (carved out of handles of slab_size bytes, so that
+    a load needs few of them; a larger one gets its own), or "single" (the whole arena is one handle, made up front).
     options are those of the backend, as its reference page lists them.
 
     Raises an ArenaError: UnavailableError where there is no driver or device, InvalidArgumentError.
@@ -120,6 +136,8 @@ class Arena:
         granule: SupportsIndex | None = None,
         granularity: str = "recommended",
         drain: str = "usual",
+        placement: str = "per_allocation",
+        slab_size: SupportsIndex = 0,
         options: Mapping[str, object] | None = None,
     ) -> None:
         """Open the device and reserve the addresses."""
@@ -140,6 +158,8 @@ class Arena:
             granule=0 if granule is None else _granule(granule),
             granularity=_choice("granularity", granularity, _abi.Granularity),
             drain=_choice("drain", drain, _abi.Drain),
+            placement=_choice("placement", placement, _abi.Placement),
+            slab_size=integer("slab_size", slab_size, 64),
             backend=_text("backend", backend),
             backend_options=_text("options", ",".join(pairs)),
         )
@@ -251,6 +271,7 @@ class Arena:
         check(self._library, self._library.arenagen_arena_stats(self._handle, ctypes.byref(raw)))
         values = {field.name: getattr(raw, field.name) for field in fields(Stats)}
         values["closed"], values["nearly_full"] = bool(raw.closed), bool(raw.nearly_full)
+        values["placement"] = _abi.Placement(raw.placement).name.lower()
         return Stats(**values)
 
     @property
@@ -406,7 +427,7 @@ def _granule(granule: SupportsIndex) -> int:
     return number
 
 
-def _choice(name: str, value: str, kinds: type[_abi.Granularity] | type[_abi.Drain]) -> int:
+def _choice(name: str, value: str, kinds: type[_abi.Granularity] | type[_abi.Drain] | type[_abi.Placement]) -> int:
     for kind in kinds:
         if kind.name.lower() == value:
             return int(kind)

@@ -244,6 +244,74 @@ class TestArguments:
         assert arena.live_count == 1
 
 
+class TestPlacement:
+    @pytest.mark.parametrize("backend", BACKENDS)
+    def test_slabs(self, backend: str) -> None:
+        program = """
+            import sys, arenagen
+            arena = arenagen.Arena(sys.argv[1], total=1 << 36, placement="slab", slab_size=64 << 20)
+            addresses = [arena.malloc(1000 * (n + 1)) for n in range(300)]
+            large = arena.malloc(65 << 20)
+            stats = arena.stats()
+            assert (stats.placement, stats.slab_size, stats.slabs, stats.handles) == ("slab", 64 << 20, 1, 2), stats
+            assert stats.slab_mapped == stats.slab_free + stats.mapped - (66 << 20)
+            assert stats.slab_largest <= stats.slab_free
+            for address in addresses[::2]:
+                arena.free(address)
+            assert arena.malloc(500) == addresses[0]
+            for address in [*addresses[1::2], addresses[0], large]:
+                arena.free(address)
+            assert (arena.stats().handles, arena.stats().slab_mapped) == (0, 0), arena.stats()
+            arena.close()
+        """
+        assert said(program, backend, env=BACKENDS[backend]) == ""
+
+    @pytest.mark.parametrize("backend", BACKENDS)
+    def test_single(self, backend: str) -> None:
+        program = """
+            import sys, arenagen
+            arena = arenagen.Arena(sys.argv[1], total=64 << 20, placement="single")
+            assert arena.registered_range()[1] == 64 << 20
+            address = arena.malloc(60 << 20)
+            try:
+                arena.malloc(5 << 20)
+            except arenagen.ExhaustedError as error:
+                assert f"{4 << 20} are free" in str(error), error
+            assert (arena.stats().placement, arena.stats().handles) == ("single", 1)
+            arena.free(address)
+            assert arena.stats().handles == 1
+            arena.close()
+            assert arena.stats().handles == 0
+        """
+        assert said(program, backend, env=BACKENDS[backend]) == ""
+
+    def test_a_buffer_of_a_part_of_a_slab(self) -> None:
+        arena = arenagen.Arena("stub", placement="slab", slab_size=1 << 20)
+        one, two = arena.malloc(600), arena.malloc(600)
+        view = arena.buffer(one, 1024).view
+        view[:] = b"x" * 1024
+        assert bytes(arena.buffer(two, 4)) != b"xxxx"
+        with pytest.raises(arenagen.InvalidArgumentError):
+            arena.buffer(one, 1025)
+        view.release()
+        arena.release()
+
+    @pytest.mark.parametrize(
+        ("arguments", "error", "text"),
+        [
+            ({"placement": "slabs"}, ValueError, "placement must be per_allocation, slab, single, got 'slabs'"),
+            ({"placement": "slab"}, ValueError, "a slab must have 1 to"),
+            ({"slab_size": 5}, ValueError, "slab_size must be 0 unless"),
+            ({"placement": "slab", "slab_size": -1}, OverflowError, "slab_size"),
+            ({"placement": "slab", "slab_size": 1 << 64}, OverflowError, "slab_size"),
+            ({"placement": "slab", "slab_size": "1GiB"}, TypeError, "slab_size"),
+        ],
+    )
+    def test_what_is_none(self, arguments: dict[str, Any], error: type[BaseException], text: str) -> None:
+        with pytest.raises(error, match=text):
+            arenagen.Arena("stub", **arguments)
+
+
 class TestErrors:
     def test_exhausted(self) -> None:
         arena = arenagen.Arena("stub", total=2 * GRANULE)

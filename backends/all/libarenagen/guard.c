@@ -354,7 +354,7 @@ arenagen_status arenagen_arena_create(const arenagen_arena_options *options, are
   *arena = 0;
   if (misplaced(options, _Alignof(arenagen_arena_options)))
     return refuse_pointer(operation, "options", options, _Alignof(arenagen_arena_options));
-  if (options->struct_size != sizeof *options && options->struct_size != 40)
+  if (options->struct_size != sizeof *options && options->struct_size != 40 && options->struct_size != 56)
     return refuse_size(operation, "options", sizeof *options, options->struct_size);
   if (!may_enter())
     return refuse_blocked(operation);
@@ -540,7 +540,7 @@ arenagen_status arenagen_arena_stats(arenagen_arena arena, arenagen_stats *stats
 
   if (misplaced(stats, _Alignof(arenagen_stats)))
     return refuse_pointer(operation, "stats", stats, _Alignof(arenagen_stats));
-  if (stats->struct_size != sizeof *stats && stats->struct_size != 136)
+  if (stats->struct_size != sizeof *stats && stats->struct_size != 136 && stats->struct_size != 144)
     return refuse_size(operation, "stats", sizeof *stats, stats->struct_size);
   if (!may_enter())
     return refuse_blocked(operation);

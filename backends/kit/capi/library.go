@@ -83,6 +83,10 @@ func (l *Library) ArenaCreate(options *ArenaOptions, handle *Arena) error {
 	if options.Drain < DrainUsual || options.Drain > DrainDevice {
 		return invalid("drain must be from %d to %d, got %d", DrainUsual, DrainDevice, options.Drain)
 	}
+	placement, err := placementOf(options.Placement, options.SlabSize)
+	if err != nil {
+		return err
+	}
 	device, err := l.choose(name, options.Device, text)
 	if err != nil {
 		return err
@@ -93,7 +97,32 @@ func (l *Library) ArenaCreate(options *ArenaOptions, handle *Arena) error {
 		Minimum: options.Granularity == GranularityMinimum,
 		Device:  int(options.Device),
 		Drain:   vmm.Drain(options.Drain),
+
+		Placement: placement,
 	}, handle)
+}
+
+// placementOf is the core's placement for that of the interface.
+func placementOf(kind Placement, slab uint64) (arena.Placement, error) {
+	if kind != PlacementSlab && slab != 0 {
+		return arena.Placement{}, invalid("slab_size must be 0 unless placement is %d, got %d", PlacementSlab, slab)
+	}
+	switch kind {
+	case PlacementPerAllocation:
+		return arena.PerAllocation(), nil
+	case PlacementSlab:
+		return arena.Slab(slab), nil
+	case PlacementSingle:
+		return arena.Single(), nil
+	}
+	return arena.Placement{}, invalid("placement must be from %d to %d, got %d", PlacementPerAllocation, PlacementSingle, kind)
+}
+
+// placements are the interface's numbers for the core's placements.
+var placements = map[arena.PlacementKind]Placement{
+	arena.InHandlesOfTheirOwn: PlacementPerAllocation,
+	arena.InSlabs:             PlacementSlab,
+	arena.InSingle:            PlacementSingle,
 }
 
 // auto is what a caller names who leaves the backend to the library, as is no name at all.
@@ -218,7 +247,7 @@ func (l *Library) ArenaCloseAndDrain(handle Arena, buffer *Allocation, capacity 
 		return err
 	}
 	if buffer == nil {
-		*count = uintptr(a.Live())
+		*count = uintptr(a.LiveHandles())
 		return nil
 	}
 	_, err = a.CloseAndDrainInto(func(n int) ([]arena.Allocation, error) {
@@ -346,7 +375,7 @@ func ask[T any](l *Library, handle Arena, answer *T, question func(*arena.Arena)
 // ArenaStats reads an arena's counters.
 func (l *Library) ArenaStats(handle Arena, stats *Stats) error {
 	return ask(l, handle, stats, func(a *arena.Arena) Stats {
-		s := a.Stats()
+		s, slabs, placed := a.Stats(), a.SlabStats(), a.Placement()
 		return Stats{
 			StructSize:     stats.StructSize,
 			Device:         int32(s.Device),
@@ -368,6 +397,13 @@ func (l *Library) ArenaStats(handle Arena, stats *Stats) error {
 			LateFrees:      s.LateFrees,
 			FailedReleases: s.FailedReleases,
 			Deferred:       s.Deferred,
+			Placement:      placements[placed.Kind()],
+			SlabSize:       placed.SlabSize(),
+			Handles:        a.LiveHandles(),
+			Slabs:          uint64(slabs.Count),
+			SlabMapped:     slabs.Mapped,
+			SlabFree:       slabs.Free,
+			SlabLargest:    slabs.Largest,
 		}
 	})
 }

@@ -82,6 +82,20 @@ const (
 	DrainDevice Drain = 3
 )
 
+// Placement says how allocations share physical handles.
+type Placement int32
+
+// The values of Placement.
+const (
+	// Each has a handle of its own, of its size rounded up to the granule.
+	PlacementPerAllocation Placement = 0
+	// They are carved out of handles of arena_options.slab_size bytes; a larger one gets a handle of
+	// its own. Freed room is used again, and a slab is released with its last allocation.
+	PlacementSlab Placement = 1
+	// The whole arena is one handle, made when the arena is; what does not fit is refused.
+	PlacementSingle Placement = 2
+)
+
 // Error holds the last failure on the calling thread. Set struct_size before the call.
 type Error struct {
 	// Bytes of this struct, set by the caller.
@@ -125,6 +139,11 @@ type ArenaOptions struct {
 	// What is waited for before memory is unmapped.
 	Drain Drain
 	_     [4]byte
+	// Bytes of a slab, 1 to total and rounded up to the granule, for placement slab; else 0.
+	SlabSize uint64
+	// How allocations share physical handles.
+	Placement Placement
+	_         [4]byte
 }
 
 // CallbackOptions says how an arena over the caller's own functions is made. In C set it to
@@ -201,6 +220,21 @@ type Stats struct {
 	FailedReleases uint64
 	// Allocations that were freed and are released when their stream is no longer captured.
 	Deferred uint64
+	// Bytes of a slab, or 0 where there are none.
+	SlabSize uint64
+	// Physical handles that live allocations have, with a single one that has none.
+	Handles uint64
+	// Slabs among them.
+	Slabs uint64
+	// Bytes behind the slabs.
+	SlabMapped uint64
+	// Bytes of them that no allocation has.
+	SlabFree uint64
+	// The largest piece of these; an allocation that is larger needs another slab.
+	SlabLargest uint64
+	// How allocations share physical handles.
+	Placement Placement
+	_         [4]byte
 }
 
 // DeviceInfo says what an arena's device is, and what memory it is asked for with. Set struct_size

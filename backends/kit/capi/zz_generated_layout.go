@@ -19,7 +19,7 @@ func _() {
 	_ = zero[unsafe.Offsetof(Error{}.Operation)-96]
 	_ = zero[unsafe.Offsetof(Error{}.Text)-160]
 
-	_ = zero[unsafe.Sizeof(ArenaOptions{})-56]
+	_ = zero[unsafe.Sizeof(ArenaOptions{})-72]
 	_ = zero[unsafe.Offsetof(ArenaOptions{}.StructSize)-0]
 	_ = zero[unsafe.Offsetof(ArenaOptions{}.Device)-4]
 	_ = zero[unsafe.Offsetof(ArenaOptions{}.Total)-8]
@@ -28,6 +28,8 @@ func _() {
 	_ = zero[unsafe.Offsetof(ArenaOptions{}.BackendOptions)-32]
 	_ = zero[unsafe.Offsetof(ArenaOptions{}.Backend)-40]
 	_ = zero[unsafe.Offsetof(ArenaOptions{}.Drain)-48]
+	_ = zero[unsafe.Offsetof(ArenaOptions{}.SlabSize)-56]
+	_ = zero[unsafe.Offsetof(ArenaOptions{}.Placement)-64]
 
 	_ = zero[unsafe.Sizeof(CallbackOptions{})-56]
 	_ = zero[unsafe.Offsetof(CallbackOptions{}.StructSize)-0]
@@ -44,7 +46,7 @@ func _() {
 	_ = zero[unsafe.Offsetof(Allocation{}.Size)-8]
 	_ = zero[unsafe.Offsetof(Allocation{}.Handle)-16]
 
-	_ = zero[unsafe.Sizeof(Stats{})-144]
+	_ = zero[unsafe.Sizeof(Stats{})-200]
 	_ = zero[unsafe.Offsetof(Stats{}.StructSize)-0]
 	_ = zero[unsafe.Offsetof(Stats{}.Device)-4]
 	_ = zero[unsafe.Offsetof(Stats{}.Closed)-8]
@@ -65,6 +67,13 @@ func _() {
 	_ = zero[unsafe.Offsetof(Stats{}.LateFrees)-120]
 	_ = zero[unsafe.Offsetof(Stats{}.FailedReleases)-128]
 	_ = zero[unsafe.Offsetof(Stats{}.Deferred)-136]
+	_ = zero[unsafe.Offsetof(Stats{}.SlabSize)-144]
+	_ = zero[unsafe.Offsetof(Stats{}.Handles)-152]
+	_ = zero[unsafe.Offsetof(Stats{}.Slabs)-160]
+	_ = zero[unsafe.Offsetof(Stats{}.SlabMapped)-168]
+	_ = zero[unsafe.Offsetof(Stats{}.SlabFree)-176]
+	_ = zero[unsafe.Offsetof(Stats{}.SlabLargest)-184]
+	_ = zero[unsafe.Offsetof(Stats{}.Placement)-192]
 
 	_ = zero[unsafe.Sizeof(DeviceInfo{})-972]
 	_ = zero[unsafe.Offsetof(DeviceInfo{}.StructSize)-0]

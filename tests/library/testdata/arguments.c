@@ -157,12 +157,12 @@ SCENARIO(a_struct_of_another_size_is_refused)
     options.struct_size = off + near * sizeof options;
     callbacks.struct_size = off + near * sizeof callbacks;
     INVALID("error.struct_size must be 672, got ", arenagen_last_error, &error);
-    INVALID("options.struct_size must be 56, got ", arenagen_arena_create, &options, &made);
+    INVALID("options.struct_size must be 72, got ", arenagen_arena_create, &options, &made);
     CHECK_EQUAL(0, made);
     made = 1;
     INVALID("options.struct_size must be 56, got ", arenagen_arena_create_callbacks, &callbacks, &made);
     CHECK_EQUAL(0, made);
-    INVALID("stats.struct_size must be 144, got ", arenagen_arena_stats, arena, &stats);
+    INVALID("stats.struct_size must be 200, got ", arenagen_arena_stats, arena, &stats);
     CHECK_EQUAL(0, stats.created);
     INVALID("info.struct_size must be 972, got ", arenagen_arena_device, arena, &info);
     INVALID("diagnostics.struct_size must be 40, got ", arenagen_diagnose, &diagnostics);

@@ -1,0 +1,149 @@
+package arena
+
+// Ranges are the free parts of mapped memory, ordered by address. The lowest that is large enough is found, taken and given back
+// in logarithmic time: a treap, each node of which knows the largest range below it. It has no pointers, so the collector never looks at it.
+type ranges struct {
+	nodes []rangeNode // 0 is no node
+	root  uint32
+	spare uint32 // nodes to use again, linked by right
+	count int
+	bytes uint64
+}
+
+// A rangeNode is one free range.
+type rangeNode struct {
+	start, size uint64
+	largest     uint64 // size of the largest range at or below this node
+	left, right uint32
+	priority    uint32
+}
+
+// insert adds a range that touches no other.
+func (r *ranges) insert(start, size uint64) {
+	if len(r.nodes) == 0 {
+		r.nodes = make([]rangeNode, 1)
+	}
+	i := r.spare
+	if i != 0 {
+		r.spare = r.nodes[i].right
+	} else {
+		i = uint32(len(r.nodes))
+		r.nodes = append(r.nodes, rangeNode{})
+	}
+	// The address decides the shape, so that the same calls give the same tree.
+	r.nodes[i] = rangeNode{start: start, size: size, largest: size, priority: uint32(hash(start+1) >> 32)}
+	low, high := r.split(r.root, start)
+	r.root = r.join(r.join(low, i), high)
+	r.count++
+	r.bytes += size
+}
+
+// remove takes out the range that begins at start, which is there.
+func (r *ranges) remove(start uint64) (size uint64) {
+	low, rest := r.split(r.root, start)
+	it, high := r.split(rest, start+1)
+	size = r.nodes[it].size
+	r.nodes[it] = rangeNode{right: r.spare}
+	r.spare = it
+	r.root = r.join(low, high)
+	r.count--
+	r.bytes -= size
+	return size
+}
+
+// first finds the lowest range of at least so many bytes.
+func (r *ranges) first(size uint64) (start, found uint64, ok bool) {
+	i := r.root
+	if i == 0 || r.nodes[i].largest < size {
+		return 0, 0, false
+	}
+	for {
+		n := &r.nodes[i]
+		switch {
+		case n.left != 0 && r.nodes[n.left].largest >= size:
+			i = n.left
+		case n.size >= size:
+			return n.start, n.size, true
+		default:
+			i = n.right
+		}
+	}
+}
+
+// before finds the last range that begins below an address.
+func (r *ranges) before(at uint64) (start, size uint64, ok bool) {
+	for i := r.root; i != 0; {
+		n := &r.nodes[i]
+		if n.start < at {
+			start, size, ok = n.start, n.size, true
+			i = n.right
+		} else {
+			i = n.left
+		}
+	}
+	return start, size, ok
+}
+
+// at finds the size of the range that begins at an address, or 0.
+func (r *ranges) at(start uint64) uint64 {
+	for i := r.root; i != 0; {
+		switch n := &r.nodes[i]; {
+		case n.start == start:
+			return n.size
+		case n.start < start:
+			i = n.right
+		default:
+			i = n.left
+		}
+	}
+	return 0
+}
+
+// largest is the size of the largest range.
+func (r *ranges) largest() uint64 {
+	if r.root == 0 {
+		return 0
+	}
+	return r.nodes[r.root].largest
+}
+
+// split parts a tree into what begins below an address, and the rest.
+func (r *ranges) split(i uint32, at uint64) (low, high uint32) {
+	if i == 0 {
+		return 0, 0
+	}
+	if r.nodes[i].start < at {
+		low, high = r.split(r.nodes[i].right, at)
+		r.nodes[i].right = low
+		r.update(i)
+		return i, high
+	}
+	low, high = r.split(r.nodes[i].left, at)
+	r.nodes[i].left = high
+	r.update(i)
+	return low, i
+}
+
+// join puts two trees together, the first of which is lower.
+func (r *ranges) join(low, high uint32) uint32 {
+	switch {
+	case low == 0:
+		return high
+	case high == 0:
+		return low
+	case r.nodes[low].priority > r.nodes[high].priority:
+		r.nodes[low].right = r.join(r.nodes[low].right, high)
+		r.update(low)
+		return low
+	default:
+		r.nodes[high].left = r.join(low, r.nodes[high].left)
+		r.update(high)
+		return high
+	}
+}
+
+func (r *ranges) update(i uint32) {
+	n := &r.nodes[i]
+	// Node 0 has no range, so its largest is 0.
+	n.largest = max(n.size, r.nodes[n.left].largest, r.nodes[n.right].largest)
+}
