@@ -2,7 +2,6 @@ package arena
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"reflect"
 	"runtime"
@@ -98,13 +97,12 @@ func (a *Arena) CloseAndDrainInto(room func(n int) ([]Allocation, error)) ([]All
 	if !mine {
 		return nil, ErrClosed
 	}
-	// First what is not handed over: then it is known how many handles there are.
-	var failed failures
-	a.settleEarlier(0, &failed)
 	drained, err := a.makeRoom(room)
 	if err != nil {
-		return nil, errors.Join(err, failed.err())
+		return nil, err
 	}
+	var failed failures
+	a.settleEarlier(0, &failed)
 	at := 0
 	// What is handed over is still mapped. A record whose late free has arrived stays, and keeps the addresses until Release.
 	for i := range a.shards {
@@ -121,6 +119,8 @@ func (a *Arena) CloseAndDrainInto(room func(n int) ([]Allocation, error)) ([]All
 		drained[at] = Allocation{VA: b.start, Size: b.size, Handle: b.handle}
 		at++
 	}
+	// A slab that only had what was deferred is gone by now.
+	drained = drained[:at]
 	slices.SortFunc(drained, func(x, y Allocation) int { return cmp.Compare(x.VA, y.VA) })
 	close(a.end.over)
 	a.giveBackUnused(&failed)

@@ -108,3 +108,26 @@ func TestFreeThatIsDeferredTellsWhatElseFailed(t *testing.T) {
 		})
 	}
 }
+
+func TestDrainOfSlabsWithWhatIsDeferred(t *testing.T) {
+	p := &patient{fake: newFake(t)}
+	a, err := arena.New(p, arena.Config{Total: 64 * granule, Placement: arena.Slab(4 * granule)})
+	require.NoError(t, err)
+	kept, gone := malloc(t, a, granule), malloc(t, a, granule)
+	full := malloc(t, a, 4*granule)
+	large := malloc(t, a, 5*granule)
+	p.onStream = func() error { return vmm.ErrCapturing }
+	require.NoError(t, a.Free(gone))
+	require.NoError(t, a.Free(full))
+	assert.Equal(t, uint64(2), a.Stats().Deferred)
+	assert.Equal(t, uint64(3), a.LiveHandles(), "two slabs, and one that is larger")
+	p.onStream = nil
+	drained, err := a.CloseAndDrain()
+	require.NoError(t, err)
+	require.Len(t, drained, 2, "the slab that was only deferred was released")
+	assert.Equal(t, []uint64{kept, large}, []uint64{drained[0].VA, drained[1].VA})
+	clear(p.placements)
+	assert.Equal(t, uint64(2), a.Stats().Released)
+	assert.Equal(t, uint64(2), a.Stats().HandedOver)
+	require.NoError(t, a.Release())
+}

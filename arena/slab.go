@@ -232,10 +232,22 @@ func (a *Arena) LiveHandles() uint64 {
 	if a.slabs == nil {
 		return a.Live()
 	}
-	live := a.Live()
+	live := a.Live() + a.deferredInSlabs()
 	a.slabs.mu.Lock()
 	defer a.slabs.mu.Unlock()
 	return live - a.slabs.live + uint64(len(a.slabs.mapped))
+}
+
+// deferredInSlabs counts what is not live any more and still has room in a slab.
+func (a *Arena) deferredInSlabs() (count uint64) {
+	a.late.mu.Lock()
+	defer a.late.mu.Unlock()
+	for _, r := range a.late.records {
+		if a.slabs.holds(a.address(r)) {
+			count++
+		}
+	}
+	return count
 }
 
 // releaseSlabs releases the slabs that are left when all allocations were released: one that is kept.

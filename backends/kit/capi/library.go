@@ -250,7 +250,7 @@ func (l *Library) ArenaCloseAndDrain(handle Arena, buffer *Allocation, capacity 
 		*count = uintptr(a.LiveHandles())
 		return nil
 	}
-	_, err = a.CloseAndDrainInto(func(n int) ([]arena.Allocation, error) {
+	drained, err := a.CloseAndDrainInto(func(n int) ([]arena.Allocation, error) {
 		*count = uintptr(n)
 		if uintptr(n) > capacity {
 			return nil, &BufferTooSmallError{Needed: n, Given: capacity}
@@ -258,6 +258,9 @@ func (l *Library) ArenaCloseAndDrain(handle Arena, buffer *Allocation, capacity 
 		// The two types have the same layout.
 		return unsafe.Slice((*arena.Allocation)(unsafe.Pointer(buffer)), n), nil
 	})
+	if drained != nil {
+		*count = uintptr(len(drained))
+	}
 	return err
 }
 
