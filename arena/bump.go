@@ -55,6 +55,11 @@ func (b *bump) take(n uint64) (offset, word uint64, ok bool) {
 	}
 }
 
+// reset hands addresses out from the beginning again, unless something happened since the word was read.
+func (b *bump) reset(word uint64) bool {
+	return b.word.CompareAndSwap(word, word-b.offset(word))
+}
+
 // close ends the handing out. It reports whether it was this call that did, and is refused
 // when admit says no to the word that it would close.
 func (b *bump) close(admit func(word uint64) bool) (closed, admitted bool) {

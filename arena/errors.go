@@ -15,6 +15,7 @@ var (
 	ErrNoActiveArena   = errors.New("no active arena")
 	ErrBusy            = errors.New("called from inside a callback of an arena that has calls in flight")
 	ErrInFlight        = errors.New("calls of the arena are still under way")
+	ErrNotEmpty        = errors.New("the arena is not empty")
 	ErrDeviceLost      = errors.New("the device is lost")
 )
 
@@ -39,6 +40,21 @@ func (e *ExhaustedError) Error() string {
 
 // Is makes it an ErrExhausted.
 func (e *ExhaustedError) Is(target error) bool { return target == ErrExhausted }
+
+// A NotEmptyError says what an arena still has. It is an ErrNotEmpty.
+type NotEmptyError struct {
+	Live, Deferred, Quarantined uint64 // allocations; none where one is under way
+}
+
+func (e *NotEmptyError) Error() string {
+	if e.Live+e.Deferred+e.Quarantined == 0 {
+		return "the arena is not empty: an allocation or a free is under way"
+	}
+	return fmt.Sprintf("the arena is not empty: %d allocations are live, %d deferred, %d quarantined", e.Live, e.Deferred, e.Quarantined)
+}
+
+// Is makes it an ErrNotEmpty.
+func (e *NotEmptyError) Is(target error) bool { return target == ErrNotEmpty }
 
 // A CloseError says how much of a close failed. Unwrap is the first failure.
 type CloseError struct {

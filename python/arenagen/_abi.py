@@ -69,6 +69,8 @@ class Status(enum.IntEnum):
     INTERNAL = 19
     # The driver is older than what is needed.
     DRIVER_TOO_OLD = 20
+    # The arena has allocations, or calls that are under way.
+    NOT_EMPTY = 21
 
 
 class Granularity(enum.IntEnum):
@@ -191,6 +193,9 @@ class ArenaOptions(ctypes.Structure):
         ("slab_size", ctypes.c_uint64),
         # How allocations share physical handles.
         ("placement", ctypes.c_int32),
+        # The first address that is wished for, or 0. Where the driver gives another the arena is
+        # made all the same; stats.base tells which.
+        ("base_hint", ctypes.c_uint64),
     ]
 
     def __init__(self, **fields: object) -> None:
@@ -441,6 +446,14 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
         ctypes.c_int32,
         Arena,  # arena
         ctypes.c_int64,  # milliseconds
+    ),
+    # Has an arena without allocations start over at its base. While something is live, deferred,
+    # quarantined or under way it is refused with not_empty. A late free of an allocation from
+    # before may meet a new one at the same address: the caller knows that all frees have arrived.
+    # A single handle stays.
+    "arenagen_arena_reset": (
+        ctypes.c_int32,
+        Arena,  # arena
     ),
     # Closes the arena if it is open and gives the handle and the addresses back. From then on the
     # handle is invalid.

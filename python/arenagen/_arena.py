@@ -121,6 +121,7 @@ class Arena:
     "usual" (a free waits for the stream that malloc was told, a close for the device), "none", "stream" or "device".
     placement is how allocations share physical handles: "per_allocation", "slab" (carved out of handles of slab_size bytes, so that
     a load needs few of them; a larger one gets its own), or "single" (the whole arena is one handle, made up front).
+    base_hint is the first address that is wished for, or 0; where the driver gives another a warning is logged, and base tells which.
     options are those of the backend, as its reference page lists them.
 
     Raises an ArenaError: UnavailableError where there is no driver or device, InvalidArgumentError.
@@ -138,6 +139,7 @@ class Arena:
         drain: str = "usual",
         placement: str = "per_allocation",
         slab_size: SupportsIndex = 0,
+        base_hint: SupportsIndex = 0,
         options: Mapping[str, object] | None = None,
     ) -> None:
         """Open the device and reserve the addresses."""
@@ -160,6 +162,7 @@ class Arena:
             drain=_choice("drain", drain, _abi.Drain),
             placement=_choice("placement", placement, _abi.Placement),
             slab_size=integer("slab_size", slab_size, 64),
+            base_hint=integer("base_hint", base_hint, 64),
             backend=_text("backend", backend),
             backend_options=_text("options", ",".join(pairs)),
         )
@@ -168,6 +171,8 @@ class Arena:
         self._handle = handle.value
         _arenas.add(self)
         weakref.finalize(self, _let_go, lib, self._handle, self._pools).atexit = False  # type: ignore[misc]
+        if wanted.base_hint not in (0, self.base):
+            log.warning("an arena was wished for at %#x, and the driver gave %#x", wanted.base_hint, self.base)
         log.debug("arena %#x: %s, device %s, %s bytes of addresses", self._handle, backend, device, total)
 
     def malloc(self, size: SupportsIndex, *, align: SupportsIndex = 0, stream: SupportsIndex = 0) -> int:
@@ -292,6 +297,11 @@ class Arena:
         return self._info
 
     @property
+    def base(self) -> int:
+        """The first address of the reservation."""
+        return self.registered_range()[0]
+
+    @property
     def backend(self) -> str:
         """The backend's name."""
         return self.info.backend
@@ -317,6 +327,14 @@ class Arena:
         with self._lock:
             self._before_closing(force)
             self._end(self._library.arenagen_arena_close)
+
+    def reset(self) -> None:
+        """Have an arena without allocations start over at its base.
+
+        Raises NotEmptyError while something is live or under way. Only who knows that all frees have arrived may reset: a late
+        one may meet a new allocation at the same address.
+        """
+        check(self._library, self._library.arenagen_arena_reset(self._handle))
 
     def _end(self, ending: Any) -> None:
         status = ending(self._handle)

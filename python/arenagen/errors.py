@@ -73,6 +73,10 @@ class UnavailableError(ArenaError):
     """There is no driver or no device that can be used, or this process may not use it."""
 
 
+class NotEmptyError(ArenaError):
+    """The arena has allocations, or calls that are under way."""
+
+
 class DeviceLostError(ArenaError):
     """The device failed for good."""
 
@@ -105,5 +109,6 @@ BY_STATUS: dict[int, type[ArenaError]] = {
     _abi.Status.NO_DEVICE: UnavailableError,
     _abi.Status.DRIVER_TOO_OLD: UnavailableError,
     _abi.Status.DEVICE_LOST: DeviceLostError,
+    _abi.Status.NOT_EMPTY: NotEmptyError,
     _abi.Status.FORKED: ForkedError,
 }

@@ -312,6 +312,37 @@ class TestPlacement:
             arenagen.Arena("stub", **arguments)
 
 
+class TestAddresses:
+    @pytest.mark.parametrize("backend", BACKENDS)
+    def test_reset(self, backend: str) -> None:
+        program = """
+            import sys, arenagen
+            arena = arenagen.Arena(sys.argv[1], total=1 << 34)
+            first, second = arena.malloc(1), arena.malloc(1)
+            arena.free(first)
+            try:
+                arena.reset()
+            except arenagen.NotEmptyError as error:
+                assert "1 allocations are live" in str(error), error
+            arena.free(second)
+            arena.reset()
+            assert (arena.used_bytes, arena.malloc(5)) == (0, first)
+        """
+        assert said(program, backend, env=BACKENDS[backend]) == ""
+
+    def test_a_base_that_is_wished_for(self, caplog: pytest.LogCaptureFixture) -> None:
+        arena = arenagen.Arena("stub", total=1 << 30)
+        base = arena.base
+        assert arenagen.Arena("stub", total=1 << 30, base_hint=base).base != base
+        assert f"wished for at {base:#x}, and the driver gave" in caplog.text
+        arena.release()
+        caplog.clear()
+        assert arenagen.Arena("stub", total=1 << 30, base_hint=base).base == base
+        assert caplog.text == ""
+        with pytest.raises(OverflowError, match="base_hint"):
+            arenagen.Arena("stub", base_hint=-1)
+
+
 class TestErrors:
     def test_exhausted(self) -> None:
         arena = arenagen.Arena("stub", total=2 * GRANULE)

@@ -78,6 +78,8 @@ enum {
   ARENAGEN_STATUS_INTERNAL = 19,
   /* The driver is older than what is needed. */
   ARENAGEN_STATUS_DRIVER_TOO_OLD = 20,
+  /* The arena has allocations, or calls that are under way. */
+  ARENAGEN_STATUS_NOT_EMPTY = 21,
 };
 
 /* Which of the driver's own granules an arena works in. */
@@ -192,6 +194,11 @@ typedef struct arenagen_arena_options {
   uint64_t slab_size;
   /* How allocations share physical handles. */
   arenagen_placement placement;
+  /*
+   * The first address that is wished for, or 0. Where the driver gives another the arena is made
+   * all the same; stats.base tells which.
+   */
+  uint64_t base_hint;
 } arenagen_arena_options;
 
 /* The initialiser of arenagen_arena_options. */
@@ -206,7 +213,8 @@ typedef struct arenagen_arena_options {
     NULL, /* backend */ \
     ARENAGEN_DRAIN_USUAL, /* drain */ \
     0, /* slab_size */ \
-    ARENAGEN_PLACEMENT_PER_ALLOCATION /* placement */ \
+    ARENAGEN_PLACEMENT_PER_ALLOCATION, /* placement */ \
+    0 /* base_hint */ \
   }
 
 /*
@@ -452,6 +460,16 @@ arenagen_status arenagen_arena_close_and_drain(arenagen_arena arena, arenagen_al
  * Since 1.2.
  */
 arenagen_status arenagen_arena_stop(arenagen_arena arena, int64_t milliseconds);
+
+/*
+ * Has an arena without allocations start over at its base. While something is live, deferred,
+ * quarantined or under way it is refused with not_empty. A late free of an allocation from before
+ * may meet a new one at the same address: the caller knows that all frees have arrived. A single
+ * handle stays.
+ * arena: The arena.
+ * Since 1.2.
+ */
+arenagen_status arenagen_arena_reset(arenagen_arena arena);
 
 /*
  * Closes the arena if it is open and gives the handle and the addresses back. From then on the

@@ -49,6 +49,7 @@ static const struct {
     [ARENAGEN_STATUS_SECOND_LIBRARY] = {"second_library", "Another library of this project was loaded first; one process holds one."},
     [ARENAGEN_STATUS_INTERNAL] = {"internal", "A fault in the library, which it survived."},
     [ARENAGEN_STATUS_DRIVER_TOO_OLD] = {"driver_too_old", "The driver is older than what is needed."},
+    [ARENAGEN_STATUS_NOT_EMPTY] = {"not_empty", "The arena has allocations, or calls that are under way."},
 };
 
 enum { status_count = sizeof statuses / sizeof *statuses };
@@ -415,6 +416,15 @@ arenagen_status arenagen_arena_stop(arenagen_arena arena, int64_t milliseconds)
   if (!may_enter())
     return refuse_blocked(operation);
   return goArenaStop(arena, milliseconds);
+}
+
+arenagen_status arenagen_arena_reset(arenagen_arena arena)
+{
+  static const char operation[] = "arenagen_arena_reset";
+
+  if (!may_enter())
+    return refuse_blocked(operation);
+  return goArenaReset(arena);
 }
 
 arenagen_status arenagen_arena_release(arenagen_arena arena)

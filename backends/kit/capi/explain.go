@@ -88,6 +88,7 @@ var statuses = []struct {
 	{arena.ErrDeviceLost, StatusDeviceLost},
 	{arena.ErrBusy, StatusBusy},
 	{arena.ErrInFlight, StatusBusy},
+	{arena.ErrNotEmpty, StatusNotEmpty},
 	{arena.ErrClosed, StatusClosed},
 	{arena.ErrExhausted, StatusExhausted},
 	{arena.ErrOverflow, StatusOverflow},

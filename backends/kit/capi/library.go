@@ -95,6 +95,7 @@ func (l *Library) ArenaCreate(options *ArenaOptions, handle *Arena) error {
 		Total:   options.Total,
 		Granule: options.Granule,
 		Minimum: options.Granularity == GranularityMinimum,
+		Hint:    options.BaseHint,
 		Device:  int(options.Device),
 		Drain:   vmm.Drain(options.Drain),
 
@@ -274,6 +275,15 @@ func (l *Library) ArenaStop(handle Arena, milliseconds int64) error {
 		return invalid("milliseconds must be 0 to %d, got %d", math.MaxInt64/int64(time.Millisecond), milliseconds)
 	}
 	return a.Stop(time.Duration(milliseconds) * time.Millisecond)
+}
+
+// ArenaReset has an empty arena start over.
+func (l *Library) ArenaReset(handle Arena) error {
+	a, err := l.arena(handle)
+	if err != nil {
+		return err
+	}
+	return a.Reset()
 }
 
 // ArenaRelease closes an arena if it is open, and gives the handle and the addresses back. The handle is

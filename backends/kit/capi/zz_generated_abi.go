@@ -53,6 +53,8 @@ const (
 	StatusInternal Status = 19
 	// The driver is older than what is needed.
 	StatusDriverTooOld Status = 20
+	// The arena has allocations, or calls that are under way.
+	StatusNotEmpty Status = 21
 )
 
 // Granularity says which of the driver's own granules an arena works in.
@@ -144,6 +146,9 @@ type ArenaOptions struct {
 	// How allocations share physical handles.
 	Placement Placement
 	_         [4]byte
+	// The first address that is wished for, or 0. Where the driver gives another the arena is made all
+	// the same; stats.base tells which.
+	BaseHint uint64
 }
 
 // CallbackOptions says how an arena over the caller's own functions is made. In C set it to

@@ -19,7 +19,7 @@ func _() {
 	_ = zero[unsafe.Offsetof(Error{}.Operation)-96]
 	_ = zero[unsafe.Offsetof(Error{}.Text)-160]
 
-	_ = zero[unsafe.Sizeof(ArenaOptions{})-72]
+	_ = zero[unsafe.Sizeof(ArenaOptions{})-80]
 	_ = zero[unsafe.Offsetof(ArenaOptions{}.StructSize)-0]
 	_ = zero[unsafe.Offsetof(ArenaOptions{}.Device)-4]
 	_ = zero[unsafe.Offsetof(ArenaOptions{}.Total)-8]
@@ -30,6 +30,7 @@ func _() {
 	_ = zero[unsafe.Offsetof(ArenaOptions{}.Drain)-48]
 	_ = zero[unsafe.Offsetof(ArenaOptions{}.SlabSize)-56]
 	_ = zero[unsafe.Offsetof(ArenaOptions{}.Placement)-64]
+	_ = zero[unsafe.Offsetof(ArenaOptions{}.BaseHint)-72]
 
 	_ = zero[unsafe.Sizeof(CallbackOptions{})-56]
 	_ = zero[unsafe.Offsetof(CallbackOptions{}.StructSize)-0]

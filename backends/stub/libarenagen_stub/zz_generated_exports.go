@@ -125,6 +125,15 @@ func goArenaStop(arenaArg C.arenagen_arena, milliseconds C.int64_t) (status C.ar
 	return answer("arenagen_arena_stop", library.ArenaStop(capi.Arena(arenaArg), int64(milliseconds)))
 }
 
+// goArenaReset answers arenagen_arena_reset.
+//
+//export goArenaReset
+func goArenaReset(arenaArg C.arenagen_arena) (status C.arenagen_status) {
+	capi.MakeRoom()
+	defer recovered("arenagen_arena_reset", &status)
+	return answer("arenagen_arena_reset", library.ArenaReset(capi.Arena(arenaArg)))
+}
+
 // goArenaRelease answers arenagen_arena_release.
 //
 //export goArenaRelease

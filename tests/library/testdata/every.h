@@ -101,6 +101,7 @@ static inline void expect_refusals(void *library, arenagen_status expected, cons
   CHECK_EQUAL(0, count);
   EXPECT(arenagen_arena_close_and_drain, arena, NULL, 0, &count);
   EXPECT(arenagen_arena_stop, arena, 0);
+  EXPECT(arenagen_arena_reset, arena);
   EXPECT(arenagen_arena_release, arena);
   EXPECT(arenagen_arena_malloc, arena, 1, 0, NULL, &found);
   CHECK(found == NULL);

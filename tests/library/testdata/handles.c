@@ -22,6 +22,7 @@ static arenagen_device_info info = {.struct_size = sizeof info};
 TAKES_HANDLE(arena_close, arena)
 TAKES_HANDLE(arena_close_and_drain, arena, buffer, 4, &count)
 TAKES_HANDLE(arena_stop, arena, 0)
+TAKES_HANDLE(arena_reset, arena)
 TAKES_HANDLE(arena_release, arena)
 TAKES_HANDLE(arena_malloc, arena, 1, 0, NULL, &address)
 TAKES_HANDLE(arena_free, arena, address)
@@ -55,6 +56,7 @@ static const struct {
   {"arenagen_arena_close_and_drain", with_arena_close_and_drain, 0},
   {"arenagen_arena_close_and_drain", size_query, 0},
   {"arenagen_arena_stop", with_arena_stop, 0},
+  {"arenagen_arena_reset", with_arena_reset, 0},
   {"arenagen_arena_release", with_arena_release, 0},
   {"arenagen_arena_malloc", with_arena_malloc, 0},
   {"arenagen_arena_free", with_arena_free, 0},

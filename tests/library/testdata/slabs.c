@@ -122,3 +122,39 @@ SCENARIO(a_single_handle_that_does_not_fit_the_device_leaves_nothing)
   CHECK_EQUAL(0, made);
   CHECK_EQUAL(0, diagnose().arenas);
 }
+
+SCENARIO(an_empty_arena_starts_over)
+{
+  static const arenagen_placement placements[] = {ARENAGEN_PLACEMENT_PER_ALLOCATION, ARENAGEN_PLACEMENT_SLAB, ARENAGEN_PLACEMENT_SINGLE};
+
+  for (size_t i = 0; i < sizeof placements / sizeof *placements; i++) {
+    arenagen_arena arena = create_placed(placements[i], placements[i] == ARENAGEN_PLACEMENT_SLAB ? SLAB : 0, 4 * SLAB);
+    void *first = allocate(arena, 1), *second = allocate(arena, 3 * GRANULE);
+
+    REFUSED(ARENAGEN_STATUS_NOT_EMPTY, "2 allocations are live", arenagen_arena_reset, arena);
+    OK(arenagen_arena_free(arena, first));
+    OK(arenagen_arena_free(arena, second));
+    OK(arenagen_arena_reset(arena));
+    OK(arenagen_arena_reset(arena));
+    CHECK_EQUAL(placements[i] == ARENAGEN_PLACEMENT_SINGLE ? 4 * SLAB : 0, stats_of(arena).used);
+    CHECK(allocate(arena, 1) == first);
+    memset(first, 1, 1);
+    OK(arenagen_arena_close(arena));
+    REFUSED(ARENAGEN_STATUS_CLOSED, "closed", arenagen_arena_reset, arena);
+    OK(arenagen_arena_release(arena));
+  }
+}
+
+SCENARIO(a_base_can_be_wished_for)
+{
+  arenagen_arena_options options = ARENAGEN_ARENA_OPTIONS_INIT;
+  arenagen_arena arena = create_with(options), again;
+  uint64_t base = stats_of(arena).base;
+
+  options.base_hint = base;
+  again = create_with(options);
+  CHECK(stats_of(again).base != base);
+  OK(arenagen_arena_release(again));
+  OK(arenagen_arena_release(arena));
+  CHECK_EQUAL(base, stats_of(create_with(options)).base);
+}

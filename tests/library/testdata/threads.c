@@ -191,6 +191,7 @@ static void call_every_export(int number)
   REFUSED(ARENAGEN_STATUS_INVALID_ARGUMENT, "size", arenagen_arena_malloc, arena, 0, 0, NULL, &address);
   REFUSED(ARENAGEN_STATUS_BUFFER_TOO_SMALL, "", arenagen_doctor, NULL, 0, &count, &usable);
   arenagen_clear_error();
+  OK(arenagen_arena_reset(arena));
   OK(arenagen_arena_close_and_drain(arena, NULL, 0, &count));
   OK(arenagen_arena_stop(arena, 0));
   OK(arenagen_arena_close(arena));
