@@ -5,7 +5,8 @@ two callables: alloc_callback(address, size) -> handle, and dealloc_callback(add
 2**64 - 1; one beyond its range raises OverflowError, and what is no integer TypeError.
 
 A capsule keeps its arena alive, and so does being active. An arena with live pointers outlives both; when the last pointer is
-freed it lets its callables go. All functions may be called from any thread. At interpreter exit these arenas are cut off:
+freed it lets its callables go. One without is collected like any object, also where its callables refer to its capsule. All
+functions may be called from any thread. At interpreter exit these arenas are cut off:
 their mx_malloc answers NULL, and frees are dropped and counted. In a forked child every call raises RuntimeError, and frees do nothing.
 """
 
@@ -15,7 +16,6 @@ import atexit
 import ctypes
 import itertools
 import logging
-import os
 import sys
 import threading
 import time
@@ -23,6 +23,8 @@ import types
 import weakref
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
+from operator import index
 from typing import Any, NoReturn, SupportsIndex
 
 from . import _abi, _active
@@ -59,6 +61,9 @@ DeallocCallback = Callable[[int, int, int], object]
 # What the callbacks answer to the library. It is asked for by nobody: what was raised is what counts.
 DONE, FAILED = 0, 1
 
+# Frames that the callbacks take above the caller's, with some to spare.
+HEADROOM = 16
+
 # Seconds that an exit waits for callbacks that are under way.
 EXIT_WAITS = 5.0
 
@@ -72,39 +77,24 @@ class Capsule:
         self._backing = backing
 
     def __reduce__(self) -> NoReturn:
-        """Refuse to be copied: a copy would be a second owner."""
+        """Refuse to be copied or pickled."""
         raise TypeError("cannot copy or pickle an arena capsule")
 
 
 class _Backing:
-    """What stands behind the addresses of one arena: two callables."""
+    """What stands behind the addresses of one arena: two callables.
 
-    __slots__ = ("allocate", "deallocate", "dropped", "handle", "inside", "kept", "key", "live")
+    Its capsule has it, and so has each live pointer. When nobody has it any more the library's arena goes too.
+    """
+
+    __slots__ = ("__weakref__", "allocate", "deallocate", "handle", "kept", "key")
 
     def __init__(self, key: int, allocate: AllocCallback, deallocate: DeallocCallback) -> None:
         self.key = key
+        self.allocate = allocate
+        self.deallocate = deallocate
         self.handle = 0  # the library's
         self.kept: deque[tuple[Any, int]] = deque()  # what the library handed over and no caller has yet
-        self.dropped = False  # the capsule is gone
-        # The rest is guarded by _lock. The callables are None when they will not be called any more.
-        self.allocate: AllocCallback | None = allocate
-        self.deallocate: DeallocCallback | None = deallocate
-        self.inside: set[_Visit] = set()  # calls that are inside a callable
-        self.live = 0  # allocations that were not given back
-
-    def ended(self) -> bool:
-        """Tell whether nobody can use the arena any more. Once that is so it stays so."""
-        return self.dropped and self.live == 0 and not self.inside
-
-
-class _Visit:
-    """A call that is inside a callable."""
-
-    __slots__ = ("backing", "more")
-
-    def __init__(self) -> None:
-        self.backing: _Backing | None = None
-        self.more = 0  # live allocations that it makes
 
 
 class _Call:
@@ -126,13 +116,17 @@ class _Calls(threading.local):
 _calls = _Calls()
 _keys = itertools.count(1)
 
-# By the number that the library gives back to the callbacks. An entry is what keeps a backing alive.
-_backings: dict[int, _Backing] = {}
+# There is no lock here: a signal handler may raise between any two steps, a collector may finalize in the middle of
+# anything, and a process may fork. Each step is one operation of a dict or a deque, which is whole by itself.
 
-# Never held while anything is called that may wait or call back. A collector may run while it is held, and finalize
-# capsules: those go into _dropped, and whoever holds the lock looks there afterwards.
-_lock = threading.Lock()
-_dropped: deque[_Backing] = deque()
+# By the number that the library gives back to the callbacks.
+_backings: dict[int, weakref.ref[_Backing]] = {}
+
+# What each live pointer has, by that number and its address.
+_live: dict[tuple[int, int], _Backing] = {}
+
+# The library's arenas that were inside their last call when nobody had them any more.
+_leaving: deque[int] = deque()
 
 # Set when the interpreter is about to end.
 _cut = False
@@ -151,7 +145,7 @@ def arena_create(
     granularity is a power of two in bytes, and total_bytes more than 0, rounded up to it. The ranges of arenas may coincide.
     Raises TypeError for what is not callable, and ValueError.
     """
-    _reap()
+    _release_leaving()
     first, total = integer("base", base, 64), integer("total_bytes", total_bytes, 63)
     granule = integer("granularity", granularity, 64)
     if not callable(alloc_callback) or not callable(dealloc_callback):
@@ -167,10 +161,9 @@ def arena_create(
     handle = _abi.Arena()
     check(_lib, _lib.arenagen_arena_create_callbacks(ctypes.byref(options), ctypes.byref(handle)))
     backing.handle = handle.value
-    _backings[backing.key] = backing
-    capsule = Capsule(backing)
-    weakref.finalize(capsule, _drop, backing).atexit = False  # type: ignore[misc]
-    return capsule
+    _backings[backing.key] = weakref.ref(backing)
+    weakref.finalize(backing, _forget, backing.key, backing.handle).atexit = False  # type: ignore[misc]
+    return Capsule(backing)
 
 
 def arena_malloc(capsule: Capsule, size: SupportsIndex, /) -> int:
@@ -178,11 +171,13 @@ def arena_malloc(capsule: Capsule, size: SupportsIndex, /) -> int:
 
     What alloc_callback raises comes out unchanged. A handle that is no integer raises TypeError, one out of range
     OverflowError. ValueError: "size must be positive". RuntimeError: "arena is closed", or the text has "would exceed reserved
-    range of N bytes".
+    range of N bytes". What a signal handler raises in the moment in which the callback begins goes to sys.unraisablehook, and
+    comes out as KeyboardInterrupt.
     """
-    _reap()
+    _release_leaving()
     backing = _backing(capsule)
     wanted, address = integer("size", size, 64, signed=True), ctypes.c_void_p()
+    _need(HEADROOM)
     call = _Call(backing.key)
     _calls.stack.append(call)
     try:
@@ -195,7 +190,6 @@ def arena_malloc(capsule: Capsule, size: SupportsIndex, /) -> int:
         _calls.stack.pop()
     raised, call.raised = call.raised, None
     if raised is None and status == _abi.Status.CALLBACK:
-        # A signal handler raised on the way into the callback, or out of it. What it was went to sys.unraisablehook.
         raised = KeyboardInterrupt()
     if raised is not None:
         if status == _abi.Status.OK:
@@ -217,9 +211,16 @@ def arena_malloc(capsule: Capsule, size: SupportsIndex, /) -> int:
 
 def arena_free(capsule: Capsule, ptr: SupportsIndex, /) -> None:
     """Free an allocation. Any other address changes nothing. What dealloc_callback raises goes to sys.unraisablehook."""
-    _reap()
-    backing = _backing(capsule)
-    _lib.arenagen_arena_free(backing.handle, integer("ptr", ptr, 64))
+    _release_leaving()
+    backing, address = _backing(capsule), integer("ptr", ptr, 64)
+    _need(HEADROOM)
+    _lib.arenagen_arena_free(backing.handle, address)
+
+
+def _need(frames: int) -> None:
+    """Raise a RecursionError here, if there is no room for the frames that the callbacks take, and not inside them."""
+    if frames:
+        _need(frames - 1)
 
 
 def arena_registered_range(capsule: Capsule, /) -> tuple[int, int]:
@@ -257,7 +258,7 @@ def arena_close_and_drain(capsule: Capsule, /) -> list[tuple[int, int, int]] | N
 
     It waits for calls that began before. The caller releases what it gets. Raises RuntimeError inside a callback.
     """
-    _reap()
+    _release_leaving()
     backing = _backing(capsule)
     try:
         buffer, number = backing.kept.popleft()
@@ -270,9 +271,8 @@ def arena_close_and_drain(capsule: Capsule, /) -> list[tuple[int, int, int]] | N
     except BaseException:
         backing.kept.append((buffer, number))  # nothing is lost: the call can be repeated
         raise
-    with _lock:
-        backing.live = 0
-    _reap()
+    for address, _, _ in drained:
+        _live.pop((backing.key, address), None)
     return drained
 
 
@@ -291,7 +291,7 @@ def _close_and_drain(backing: _Backing) -> tuple[Any, int]:
 
 def set_active_arena(capsule: Capsule | None, /) -> None:
     """Have mx_malloc serve every device from an arena, in place of the one before; None from none."""
-    _reap()
+    _release_leaving()
     handle = 0 if capsule is None else _backing(capsule).handle
     _active.put(_lib, _active.ANY, handle, capsule)
 
@@ -314,51 +314,58 @@ def _ask(question: Any, capsule: Capsule) -> int:
     return answer.value
 
 
-# The two functions that the library calls, for every arena. What a signal handler raises may come up between any two
-# steps of them. Before the first the answer is any number, and so the library checks whether a handle was stored.
+# The two functions that the library calls, for every arena. Before the first step of one a signal handler may raise; then
+# the answer is any number, and so the library checks whether a handle was stored. They call nothing of this module where that
+# could raise a RecursionError.
 
 
 def _allocate(user: int, address: int, size: int, handle: Any) -> int:
-    visit, allocate = _Visit(), None
+    found, allocate, stored = None, None, False
     call = _calls.stack[-1] if _calls.stack else None
     if call is not None and (call.key != user or call.reached):
         call = None  # the C pair, or a call inside a callback
     try:
         if call is not None:
             call.reached = True
-        allocate, _ = _enter(user, visit)
-        if allocate is None:
+        found = _backings[user]()
+        if found is None:
             return FAILED
-        handle[0] = integer("the handle of an allocation", allocate(address, size), 64)
-        visit.more = 1
-        _leave(visit)
+        allocate = found.allocate
+        number = index(allocate(address, size))
+        if not 0 <= number < 1 << 64:
+            raise OverflowError(f"the handle of an allocation must be 0 to {(1 << 64) - 1}, got {number}")
+        _live[user, address] = found
+        handle[0] = number
+        stored = True
         return DONE
     except BaseException as raised:
-        _leave(visit)
-        _strip(raised)
+        if raised.__traceback__ is not None:
+            raised.__traceback__ = raised.__traceback__.tb_next  # without this frame
         if call is not None:
             call.raised = raised
         else:
-            _unraisable(raised, allocate)
+            with suppress(BaseException):
+                _unraisable(raised, allocate)
+        if not stored:
+            _live.pop((user, address), None)
         # With a handle there is memory, which somebody has to free.
-        return DONE if visit.more else FAILED
+        return DONE if stored else FAILED
 
 
 def _deallocate(user: int, address: int, size: int, handle: int) -> int:
-    visit, deallocate = _Visit(), None
+    deallocate = None
     try:
-        _, deallocate = _enter(user, visit)
-        if deallocate is None:
-            return FAILED
-        visit.more = -1
+        deallocate = _live[user, address].deallocate
         deallocate(address, size, handle)
-        _leave(visit)
         return DONE
     except BaseException as raised:
-        _leave(visit)
-        _strip(raised)
-        _unraisable(raised, deallocate)
+        if raised.__traceback__ is not None:
+            raised.__traceback__ = raised.__traceback__.tb_next
+        with suppress(BaseException):
+            _unraisable(raised, deallocate)
         return FAILED
+    finally:
+        _live.pop((user, address), None)
 
 
 _c_allocate, _c_deallocate = _abi.AllocateCallback(_allocate), _abi.ReleaseCallback(_deallocate)
@@ -367,63 +374,22 @@ _c_allocate, _c_deallocate = _abi.AllocateCallback(_allocate), _abi.ReleaseCallb
 keep(_c_allocate, _c_deallocate)
 
 
-def _enter(user: int, visit: _Visit) -> tuple[AllocCallback | None, DeallocCallback | None]:
-    """Find what is to be called, and count the call. Nothing where nobody is called any more."""
-    with _lock:
-        backing = _backings.get(user)
-        if backing is None or backing.allocate is None:
-            return None, None
-        backing.inside.add(visit)
-        visit.backing = backing
-        return backing.allocate, backing.deallocate
+def _forget(key: int, handle: int) -> None:
+    """Give the library's arena back when nobody has its backing any more."""
+    _backings.pop(key, None)
+    if _lib.arenagen_arena_release(handle) == _abi.Status.BUSY:
+        _leaving.append(handle)  # this is inside its last call
 
 
-def _strip(raised: BaseException) -> None:
-    """Take the frame of this module, which is the first, out of a traceback."""
-    if raised.__traceback__ is not None:
-        raised.__traceback__ = raised.__traceback__.tb_next
-
-
-def _leave(visit: _Visit) -> None:
-    """Count that a call is over. It can be repeated, where it was interrupted."""
-    backing = visit.backing
-    if backing is None:
-        return
-    with _lock:
-        if visit in backing.inside:
-            backing.inside.remove(visit)
-            backing.live += visit.more
-    if backing.ended():
-        _dropped.append(backing)
-    if _dropped:
-        _reap()
-
-
-def _drop(backing: _Backing) -> None:
-    """Note that a capsule is gone. A collector may call this at any moment, also while this thread holds the lock."""
-    backing.dropped = True
-    _dropped.append(backing)
-    _reap()
-
-
-def _reap() -> None:
-    """Let go of the arenas that nobody can use any more."""
-    again = []
-    while _dropped and _lock.acquire(blocking=False):
+def _release_leaving() -> None:
+    """Give back what could not be at once."""
+    for _ in range(len(_leaving)):
         try:
-            backing = _dropped.popleft() if _dropped else None
-            if backing is None or not backing.ended():
-                continue  # the last call that leaves it comes here again
-            gone = backing.allocate, backing.deallocate
-            backing.allocate = backing.deallocate = None
-        finally:
-            _lock.release()
-        del gone
-        if _lib.arenagen_arena_release(backing.handle) == _abi.Status.BUSY:
-            again.append(backing)  # this is inside its last call
-        else:
-            _backings.pop(backing.key, None)
-    _dropped.extend(again)
+            handle = _leaving.popleft()
+        except IndexError:
+            return
+        if _lib.arenagen_arena_release(handle) == _abi.Status.BUSY:
+            _leaving.append(handle)
 
 
 def _unraisable(raised: BaseException, of: object) -> None:
@@ -447,21 +413,14 @@ def _cut_off() -> None:
     """Cut arenas off from an interpreter that is about to end, which nobody may call into afterwards."""
     global _cut
     _cut = True
-    backings = list(_backings.values())
-    for backing in backings:
-        _lib.arenagen_arena_stop(backing.handle, 0)
+    handles = [backing.handle for found in list(_backings.values()) if (backing := found()) is not None]
+    for handle in handles:
+        _lib.arenagen_arena_stop(handle, 0)
     deadline = time.monotonic() + EXIT_WAITS
-    for backing in backings:
+    for handle in handles:
         left = max(0, int((deadline - time.monotonic()) * 1000))
-        if _lib.arenagen_arena_stop(backing.handle, left) == _abi.Status.BUSY:
-            log.warning("the interpreter ends while %d calls are inside callbacks of an arena", len(backing.inside))
-
-
-def _in_child() -> None:
-    # Another thread of the parent may have held it.
-    global _lock
-    _lock = threading.Lock()
+        if _lib.arenagen_arena_stop(handle, left) == _abi.Status.BUSY:
+            log.warning("the interpreter ends while callbacks of an arena are under way, after %g seconds", EXIT_WAITS)
 
 
 atexit.register(_cut_off)
-os.register_at_fork(after_in_child=_in_child)

@@ -670,6 +670,67 @@ class TestLifetime:
         assert memory.deallocated == [(BASE, GRANULE, 3)]
 
 
+    def test_an_owner_of_its_capsule_is_collected(self) -> None:
+        class Owner:
+            def __init__(self) -> None:
+                self.capsule = ext.arena_create(BASE, TOTAL, GRANULE, self.allocate, self.deallocate)
+
+            def allocate(self, address: int, size: int) -> int:
+                return 1
+
+            def deallocate(self, address: int, size: int, handle: int) -> None:
+                pass
+
+        create()
+        gc.collect()
+        before = arenas()
+        owners = [Owner() for _ in range(50)]
+        watched = [weakref.ref(owner) for owner in owners]
+        addresses = [ext.arena_malloc(owner.capsule, 1) for owner in owners]
+        for owner, address in zip(owners[:-1], addresses):
+            ext.arena_free(owner.capsule, address)
+        del owner
+        owners.clear()
+        gc.collect()
+        assert [ref() for ref in watched[:-1]] == [None] * 49
+        assert watched[-1]() is not None, "it has a live pointer"
+        lib.mx_free(addresses[-1], 1, 0, None)
+        gc.collect()
+        assert watched[-1]() is None
+        create()
+        assert arenas() <= before
+
+
+@pytest.mark.parametrize("call", ["malloc", "free"])
+def test_near_the_limit_of_recursion(call: str) -> None:
+    """A RecursionError comes out as one, and what it comes out of has not happened."""
+    memory = Memory()
+    capsule = create(memory)
+    address = ext.arena_malloc(capsule, 1)
+
+    def deep(levels: int) -> None:
+        if levels:
+            deep(levels - 1)
+        elif call == "malloc":
+            ext.arena_malloc(capsule, 1)
+        else:
+            ext.arena_free(capsule, address)
+
+    refused = 0
+    for levels in range(sys.getrecursionlimit(), 0, -1):
+        before = len(memory.allocated), len(memory.deallocated)
+        try:
+            deep(levels)
+        except RecursionError:
+            refused += 1
+            assert ext.arena_get_live_count(capsule) == len(memory.allocated) - len(memory.deallocated)
+            assert (len(memory.allocated), len(memory.deallocated)) == before
+        else:
+            break
+    assert refused > 0
+    assert ext.arena_get_live_count(capsule) == len(memory.allocated) - len(memory.deallocated)
+
+
 def arenas() -> int:
     from arenagen import _abi
 
@@ -897,7 +958,7 @@ class TestExit:
             print("end")
         """)
         assert (ended.stdout, ended.returncode) == ("end\n", 0), ended.stderr
-        assert "the interpreter ends while 1 calls are inside callbacks" in ended.stderr
+        assert "the interpreter ends while callbacks of an arena are under way, after 0.1 seconds" in ended.stderr
 
     def test_a_callback_that_is_under_way_is_waited_for(self) -> None:
         ended = run("""
