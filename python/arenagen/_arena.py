@@ -9,6 +9,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from ctypes import c_uint64
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Protocol, SupportsIndex
@@ -17,7 +18,7 @@ from . import _abi, _active
 from ._buffer import Buffer, buffer
 from ._integers import integer
 from ._library import check, last_error, library
-from .errors import InvalidArgumentError, NotSupportedError
+from .errors import ForkedError, InvalidArgumentError, NotSupportedError
 
 log = logging.getLogger("arenagen")
 
@@ -91,6 +92,13 @@ class DeviceInfo:
     """The CPU can read and write an allocation's memory at its address."""
 
 
+class _Shown:
+    """An allocation that has buffers. They keep it, and so it is there for as long as one of them is."""
+
+    def __init__(self, address: int) -> None:
+        self.address = address
+
+
 class Pools(Protocol):
     """What PyTorch holds of an arena: its MemPools, in module _torch."""
 
@@ -148,9 +156,11 @@ class Arena:
         self._pools: list[Pools] = []
         # What the garbage collector finds while it is held may call in again.
         self._lock = threading.RLock()
-        self._buffers: dict[int, weakref.WeakSet[Buffer]] = {}
+        self._shown: weakref.WeakValueDictionary[int, _Shown] = weakref.WeakValueDictionary()
         self._info: DeviceInfo | None = None
         self._library = lib = library()
+        if options is not None and not isinstance(options, Mapping):
+            raise TypeError(f"options must be a mapping, got {type(options).__name__}")
         pairs = [f"{name}={value}" for name, value in (options or {}).items()]
         if any("," in pair for pair in pairs):
             raise InvalidArgumentError(f"an option of a backend cannot have a comma: {', '.join(pairs)}")
@@ -167,10 +177,12 @@ class Arena:
             backend_options=_text("options", ",".join(pairs)),
         )
         handle = _abi.Arena()
+        # Before there is an arena: a signal handler may raise right after.
+        self._finalizer = weakref.finalize(self, _let_go, lib, handle, self._pools)
+        self._finalizer.atexit = False  # type: ignore[misc]
+        _arenas.add(self)
         check(lib, lib.arenagen_arena_create(ctypes.byref(wanted), ctypes.byref(handle)))
         self._handle = handle.value
-        _arenas.add(self)
-        weakref.finalize(self, _let_go, lib, self._handle, self._pools).atexit = False  # type: ignore[misc]
         if wanted.base_hint not in (0, self.base):
             log.warning("an arena was wished for at %#x, and the driver gave %#x", wanted.base_hint, self.base)
         log.debug("arena %#x: %s, device %s, %s bytes of addresses", self._handle, backend, device, total)
@@ -199,10 +211,10 @@ class Arena:
         answered; the allocation is gone then all the same.
         """
         number = integer("address", address, 64)
+        # Held until it is gone, so that no buffer of it begins in between.
         with self._lock:
-            self._refuse_viewed(self._buffers.get(number))
-            self._buffers.pop(number, None)
-        check(self._library, self._library.arenagen_arena_free(self._handle, number))
+            self._refuse_shown(self._shown.get(number))
+            check(self._library, self._library.arenagen_arena_free(self._handle, number))
 
     def buffer(self, address: SupportsIndex, size: SupportsIndex) -> Buffer:
         """Show the first bytes of a live allocation, which the CPU must be able to reach: numpy.asarray(arena.buffer(...)).
@@ -226,9 +238,10 @@ class Arena:
                 raise InvalidArgumentError(
                     f"size must be at most {found.size}, the allocation's, got {length}", address=number, size=length
                 )
-            shown = buffer(number, length, self)
-            self._buffers.setdefault(number, weakref.WeakSet()).add(shown)
-        return shown
+            shown = self._shown.get(number)
+            if shown is None:
+                shown = self._shown[number] = _Shown(number)
+            return buffer(number, length, self, shown)
 
     def registered_range(self) -> tuple[int, int]:
         """Give the range to register with a transport: base, and bytes up to the highest address handed out."""
@@ -256,8 +269,8 @@ class Arena:
 
     def _ask(self, question: Any) -> int:
         answer = c_uint64()
-        if question(self._handle, answer):
-            raise last_error(self._library)
+        if status := question(self._handle, answer):
+            raise last_error(self._library, status)
         return answer.value
 
     @property
@@ -345,40 +358,44 @@ class Arena:
     def release(self, *, force: bool = False) -> None:
         """Close the arena if it is open and give its addresses back at once, also where a late free may still arrive.
 
-        Afterwards every call but release and closed raises ClosedError.
+        Afterwards whatever asks the library raises ClosedError, but for release, close and closed.
         """
         with self._lock:
             self._before_closing(force)
             self._end(self._library.arenagen_arena_release)
+            self._finalizer.detach()
 
     def _before_closing(self, force: bool) -> None:
         if self.closed:
             return
         if not force:
-            for buffers in list(self._buffers.values()):
-                self._refuse_viewed(buffers)
+            for shown in self._shown.valuerefs():
+                self._refuse_shown(shown())
         for pools in self._pools:
             pools.give_up(force)
-        self._buffers.clear()
+        self._shown.clear()
 
     @staticmethod
-    def _refuse_viewed(buffers: weakref.WeakSet[Buffer] | None) -> None:
-        for shown in buffers or ():
-            raise BufferError(
-                f"a buffer of {shown.size} bytes at {shown.address:#x} is in use: drop it and its views first"
-            )
+    def _refuse_shown(shown: _Shown | None) -> None:
+        if shown is not None:
+            raise BufferError(f"a buffer at {shown.address:#x} is in use: drop it and its views first")
 
     def __enter__(self) -> Arena:
         """Give the arena."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close the arena."""
-        self.close()
+        """Close the arena, but in a forked child, where it is not there: that ends as it would without."""
+        with suppress(ForkedError):
+            self.close()
 
     def __repr__(self) -> str:
         """Tell what it is without asking the library much."""
-        return f"<arenagen.Arena {self._handle:#x}{' closed' if self.closed else ''}>"
+        try:
+            state = " closed" if self.closed else ""
+        except ForkedError:
+            state = " of the parent process"
+        return f"<arenagen.Arena {self._handle:#x}{state}>"
 
 
 def set_active(arena: Arena | None, device: SupportsIndex | None = None) -> None:
@@ -386,6 +403,8 @@ def set_active(arena: Arena | None, device: SupportsIndex | None = None) -> None
 
     Without a device it is the one for every device that has none of its own. Being active keeps an arena alive.
     """
+    if arena is not None and not isinstance(arena, Arena):
+        raise TypeError(f"arena must be an Arena or None, got {type(arena).__name__}")
     lib = library()
     place = _active.ANY if device is None else integer("device", device, 31)
     _active.put(lib, place, 0 if arena is None else arena.handle, arena)
@@ -406,10 +425,12 @@ def doctor() -> tuple[str, bool]:
         capacity = 2 * length.value
 
 
-def _let_go(lib: ctypes.CDLL, handle: int, pools: list[Pools]) -> None:
+def _let_go(lib: ctypes.CDLL, created: c_uint64, pools: list[Pools]) -> None:
     """Release an arena whose object is gone, unless somebody may still use its memory."""
 
-    live = ctypes.c_uint64()
+    handle, live = created.value, ctypes.c_uint64()
+    if not handle:  # creating failed
+        return
 
     def exists() -> bool:
         # Else it was released, or this is a forked child.

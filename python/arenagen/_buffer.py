@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import sys
+from collections import deque
 from typing import Any
 
 CPU = 1  # kDLCPU
@@ -52,21 +54,32 @@ _FREE = ctypes.cast(_libc.free, ctypes.c_void_p).value
 
 _NAMES: dict[type[ctypes.Structure], bytes] = {_Managed: b"dltensor", _Versioned: b"dltensor_versioned"}
 
-# A capsule that is on its way out is never made an object again: it goes as an address.
 _new = ctypes.pythonapi.PyCapsule_New
 _new.restype, _new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
-_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_IsValid", ctypes.pythonapi))
+_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_IsValid", ctypes.pythonapi))
+
+# Capsules that were given out, each with its block. A capsule has no destructor: it may go while an exception is on its
+# way, where nothing of Python's may run, and C has no function that would do. So a look at some of these comes with each
+# new one, and finds those that nobody else has any more. A deque's ends can be taken and given from any thread at any time.
+_given: deque[tuple[Any, int, bytes]] = deque()
+
+# What sys.getrefcount tells of a thing that only a tuple has.
+_one = (object(),)
+_ALONE = sys.getrefcount(_one[0])
 
 
-def _destroy(capsule: int) -> None:
-    """Free what a capsule has that nobody consumed: a consumer renames it."""
-    for name in _NAMES.values():
-        if _valid(capsule, name):
-            _libc.free(_pointer(capsule, name))
-
-
-_c_destroy = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(_destroy)
+def _collect() -> None:
+    """Free the blocks of some capsules that nobody consumed: a consumer renames it, and frees the block itself."""
+    # Two for each that comes, so that they cannot pile up.
+    for _ in range(2):
+        try:
+            entry = _given.popleft()
+        except IndexError:
+            return
+        if sys.getrefcount(entry[0]) > _ALONE:
+            _given.append(entry)
+        elif _valid(entry[0], entry[2]):
+            _libc.free(entry[1])
 
 
 class Buffer:
@@ -81,8 +94,14 @@ class Buffer:
     size: int
     owner: object  # keeps the arena from being collected
 
+    allocation: object  # what all buffers of an allocation have in common
+
     # One is known by what it is, also where an array with the same bytes is equal.
     __hash__ = object.__hash__
+
+    def __reduce__(self) -> Any:
+        """Refuse: a copy would have bytes of its own, and an address in another process means nothing."""
+        raise TypeError("cannot copy or pickle a buffer of an arena: copy its bytes")
 
     @property
     def view(self) -> memoryview:
@@ -124,14 +143,17 @@ class Buffer:
         tensor.data, tensor.device_type = self.address, CPU
         tensor.ndim, tensor.code, tensor.bits, tensor.lanes = 1, UINT, 8, 1
         tensor.shape = ctypes.addressof(shape)
-        return _new(block, _NAMES[kind], ctypes.cast(_c_destroy, ctypes.c_void_p))
+        capsule = _new(block, _NAMES[kind], None)
+        _given.append((capsule, block, _NAMES[kind]))
+        _collect()
+        return capsule
 
 
-def buffer(address: int, size: int, owner: object) -> Buffer:
-    """Show bytes at an address, which must be mapped. The owner lives as long as the buffer."""
+def buffer(address: int, size: int, owner: object, allocation: object) -> Buffer:
+    """Show bytes at an address, which must be mapped. The owner and the allocation live as long as the buffer."""
     # An array type has its length. A type of its own, not ctypes' c_ubyte * size, which is cached for good.
     kind: Any = type("Buffer", (Buffer, ctypes.Array), {"_type_": ctypes.c_ubyte, "_length_": size})
     made = kind.from_address(address)
-    made.address, made.size, made.owner = address, size, owner
+    made.address, made.size, made.owner, made.allocation = address, size, owner, allocation
     shown: Buffer = made
     return shown

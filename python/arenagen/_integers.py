@@ -14,5 +14,7 @@ def integer(name: str, value: SupportsIndex, bits: int, *, signed: bool = False)
         raise TypeError(f"{name} must be an integer, got {type(value).__name__}") from None
     least, most = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
     if not least <= number <= most:
-        raise OverflowError(f"{name} must be {least} to {most}, got {number}")
+        # Python refuses to print one of more than 4300 digits.
+        shown = number if number.bit_length() <= 1024 else f"one of {number.bit_length()} bits"
+        raise OverflowError(f"{name} must be {least} to {most}, got {shown}")
     return number

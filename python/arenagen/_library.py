@@ -24,7 +24,8 @@ NAME = "libarenagen.so"
 _GO_BUILD_INFO = b"\xff Go buildinf:"
 
 _kept: list[object] = []
-_lock = threading.Lock()
+# A signal handler that comes while the library is loaded may want it too.
+_lock = threading.RLock()
 _loaded: ctypes.CDLL | None = None
 
 
@@ -44,7 +45,9 @@ def keep(*objects: object) -> None:
 
 
 def path() -> str:
-    """Give the library's file, which torch's CUDAPluggableAllocator wants to know."""
+    """Give the library's file, which torch's CUDAPluggableAllocator wants to know. Once it is loaded it stays the same."""
+    if _loaded is not None:
+        return _loaded._name
     given = os.environ.get(OVERRIDE)
     if given:
         if not os.path.isfile(given):
@@ -107,7 +110,10 @@ def _check(loaded: ctypes.CDLL, file: str) -> None:
             f"{file} has version {major}.{minor} of the C interface, "
             f"expected {_abi.ABI_MAJOR}.{_abi.ABI_MINOR} or a later {_abi.ABI_MAJOR}.x"
         )
-    _abi.declare(loaded)
+    try:
+        _abi.declare(loaded)
+    except AttributeError as error:
+        raise LibraryError(f"{file} lacks a function of its version of the C interface: {error}") from error
     status = loaded.arenagen_diagnose(ctypes.byref(_abi.Diagnostics()))
     if status == _abi.Status.SECOND_LIBRARY:
         raise LibraryError(f"{file}: {last_error(loaded)}")
@@ -165,10 +171,13 @@ def _has_go(file: str) -> bool:
         return False
 
 
-def last_error(loaded: ctypes.CDLL) -> ArenaError:
-    """Turn the calling thread's last failure into an exception."""
+def last_error(loaded: ctypes.CDLL, status: int | None = None) -> ArenaError:
+    """Turn the calling thread's last failure into an exception: that with a status, where the caller knows it."""
     error = _abi.Error()
     loaded.arenagen_last_error(ctypes.byref(error))
+    if status is not None and error.status != status:
+        # A signal handler or a finalizer has run since, and a call of its own failed.
+        error = _abi.Error(status=status, text=loaded.arenagen_status_text(status))
     kind = BY_STATUS.get(error.status, ArenaError)
     return kind(
         error.text.decode(errors="replace"),
@@ -184,4 +193,13 @@ def last_error(loaded: ctypes.CDLL) -> ArenaError:
 def check(loaded: ctypes.CDLL, status: int) -> None:
     """Raise what a call answered, unless that is success."""
     if status != _abi.Status.OK:
-        raise last_error(loaded)
+        raise last_error(loaded, status)
+
+
+def _in_child() -> None:
+    # Another thread of the parent may have held it.
+    global _lock
+    _lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_in_child)
