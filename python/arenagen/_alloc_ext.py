@@ -143,7 +143,7 @@ def arena_create(
     """Make an arena over the addresses from base on, which is not 0.
 
     granularity is a power of two in bytes, and total_bytes more than 0, rounded up to it. The ranges of arenas may coincide.
-    Raises TypeError for what is not callable, and ValueError.
+    Raises TypeError for what is not callable, ValueError, and OverflowError where a number or the rounded size is too large.
     """
     _release_leaving()
     first, total = integer("base", base, 64), integer("total_bytes", total_bytes, 63)
@@ -256,7 +256,8 @@ def arena_is_closed(capsule: Capsule, /) -> bool:
 def arena_close_and_drain(capsule: Capsule, /) -> list[tuple[int, int, int]] | None:
     """Close the arena and give its live allocations as (address, size, handle); None when it was closed already.
 
-    It waits for calls that began before. The caller releases what it gets. Raises RuntimeError inside a callback.
+    It waits for calls that began before. The caller releases what it gets. Raises RuntimeError inside a callback while
+    the arena has calls under way, for which it would wait.
     """
     _release_leaving()
     backing = _backing(capsule)

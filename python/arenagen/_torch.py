@@ -9,6 +9,7 @@ import os
 import re
 import threading
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -45,6 +46,9 @@ _before: dict[int, object] = {}
 
 # MemPools that nobody allocates from any more and that could not be dropped yet: of which device, and what comes after.
 _leftover: list[tuple[int, Any, Callable[[], None]]] = []
+
+# Pools of arenas whose objects are gone, for whoever has the lock next.
+_abandoned: deque[tuple[Pools, Callable[[], None]]] = deque()
 
 # Every Pools that there is, for a forked child.
 _all: weakref.WeakSet[Pools] = weakref.WeakSet()
@@ -122,6 +126,8 @@ def use_arena(arena: Arena) -> Iterator[Scope]:
     past the arena), InvalidArgumentError (another device is current), BusyError (another thread uses another arena),
     ClosedError.
     """
+    if not isinstance(arena, Arena):
+        raise TypeError(f"arena must be an Arena, got {type(arena).__name__}")
     scope = _begin(_usable(), arena)
     try:
         with scope._torch.cuda.use_mem_pool(scope._pool, scope._device):
@@ -163,9 +169,12 @@ class Pools:
             self._drop(_nothing)
 
     def let_go(self, then: Callable[[], None]) -> None:
-        """Drop the MemPools of an arena whose object is gone, whoever still has tensors there. Calls then after each."""
-        with _lock:
-            self._drop(then)
+        """Drop the MemPools of an arena whose object is gone, whoever still has tensors there. Calls then after each.
+
+        A collector calls this, in the middle of anything: it waits for no lock.
+        """
+        _abandoned.append((self, then))
+        _drop_abandoned()
 
     def _drop(self, then: Callable[[], None]) -> None:
         self._gone = True
@@ -208,18 +217,29 @@ class Pools:
             )
 
 
+def _drop_abandoned() -> None:
+    """Drop the pools of arenas whose objects are gone, unless another thread has the lock: then it does, afterwards."""
+    while _abandoned and _lock.acquire(blocking=False):
+        try:
+            with suppress(IndexError):
+                pools, then = _abandoned.popleft()
+                pools._drop(then)
+        finally:
+            _lock.release()
+
+
 def _begin(torch: Any, arena: Arena) -> Scope:
     device = arena.device
+    _drop_abandoned()
     with arena._lock, _lock:
         if arena.closed:
             raise ClosedError("the arena is closed", status="closed")
         _refuse_setup(torch, device)
         scopes = _open.setdefault(device, [])
         _refuse_other_arena(arena, device, scopes)
-        if not arena._pools:
+        first = not arena._pools
+        if first:
             arena._pools.append(Pools(torch, device))
-            if arena.info.host_memory:
-                log.warning("the arena is of host memory, which few GPUs can reach: kernels on others fail there")
         scope = Scope(torch, arena, device)
         scope._pool = arena._pools[0].take()
         try:
@@ -230,6 +250,10 @@ def _begin(torch: Any, arena: Arena) -> Scope:
         if not scopes:
             _before[device] = before
         scopes.append(scope)
+    # A logger may wait for a lock whose holder waits for ours.
+    if first and arena.info.host_memory:
+        log.warning("the arena is of host memory, which few GPUs can reach: kernels on others fail there")
+    _drop_abandoned()
     return scope
 
 
@@ -248,7 +272,9 @@ def _end(scope: Scope) -> None:
         arena._pools[0].put(scope._pool)
         scope._pool = None  # a caller may keep the scope
         _sweep(scope._torch)
-    if scope.outside_bytes:
+    _drop_abandoned()
+    # Of an arena that was closed inside, nothing is mapped any more.
+    if scope.outside_bytes and not _ended(arena):
         log.warning(
             "%d of the %d bytes that PyTorch reserved on device %d inside use_arena did not come through the arena. "
             "Likely reasons: other threads allocated, such as those of a backward pass; a CUDA graph was captured "
@@ -258,6 +284,13 @@ def _end(scope: Scope) -> None:
             scope.reserved_bytes,
             device,
         )
+
+
+def _ended(arena: Arena) -> bool:
+    try:
+        return arena.closed
+    except ForkedError:
+        return True
 
 
 def _activate(ended: Arena, device: int, arena: object) -> None:
@@ -273,13 +306,13 @@ def _activate(ended: Arena, device: int, arena: object) -> None:
 def _usable() -> Any:
     try:
         torch: Any = importlib.import_module("torch")
-    except ImportError as error:
+    except Exception as error:  # a broken installation fails with anything
         raise UnavailableError(f"use_arena needs PyTorch, which cannot be imported: {error}") from error
-    found = re.match(r"(\d+)\.(\d+)", torch.__version__)
+    found = re.match(r"(\d+)\.(\d+)", getattr(torch, "__version__", ""))
     if not found or (int(found[1]), int(found[2])) < OLDEST:
         raise NotSupportedError(
             f"use_arena needs PyTorch {OLDEST[0]}.{OLDEST[1]} or newer, whose torch.cuda.MemPool is for one thread and "
-            f"can be nested, and this is {torch.__version__}"
+            f"can be nested, and this is {getattr(torch, '__version__', 'no PyTorch')}"
         )
     if torch.version.cuda is None and torch.version.hip is None:
         raise UnavailableError(f"this PyTorch ({torch.__version__}) is built without CUDA and ROCm: install one with it")

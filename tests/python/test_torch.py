@@ -593,6 +593,68 @@ def test_a_dropped_arena_stays_for_its_tensors(torch):
     torch.cuda.empty_cache()
 
 
+def test_a_dropped_arena_waits_for_no_lock(torch):
+    """A collector may find it anywhere, also where another thread waits for what this one has."""
+    arena = arenagen.Arena(backend=BACKEND, total=1 << 30)
+    with arenagen.use_arena(arena):
+        torch.empty(MIB)
+    handle = arena.handle
+    held, done = threading.Event(), threading.Event()
+
+    def hold():
+        with arenagen._torch._lock:
+            held.set()
+            done.wait()
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    held.wait()
+    del arena
+    gc.collect()  # it would hang here
+    assert live_of(handle) == 1
+    done.set()
+    holder.join()
+    with arenagen.Arena(backend=BACKEND, total=1 << 30) as another, arenagen.use_arena(another):
+        pass
+    assert live_of(handle) is None, "who had the lock next dropped its pools, and it went"
+
+
+def live_of(handle):
+    """How many allocations are live in an arena, or None of one that was released."""
+    library, live = arenagen._library.library(), ctypes.c_uint64()
+    return None if library.arenagen_arena_live(handle, ctypes.byref(live)) else live.value
+
+
+def test_nothing_is_logged_under_a_lock(torch, arena):
+    class Handler(logging.Handler):
+        def emit(self, record):
+            owned.append(arenagen._torch._lock._is_owned())
+
+    owned, handler = [], Handler()
+    logging.getLogger("arenagen").addHandler(handler)
+    try:
+        with arenagen.use_arena(arena):
+            torch.empty(MIB)
+            in_thread(lambda: torch.empty(MIB))
+    finally:
+        logging.getLogger("arenagen").removeHandler(handler)
+    assert owned and not any(owned)
+
+
+@pytest.mark.parametrize("wrong", [None, 1, "cuda", arenagen.Arena])
+def test_what_is_no_arena(torch, wrong):
+    with pytest.raises(TypeError, match="arena must be an Arena"), arenagen.use_arena(wrong):
+        pass
+
+
+def test_a_pytorch_that_breaks_when_it_is_imported(arena, tmp_path, monkeypatch):
+    (tmp_path / "torch.py").write_text("raise RuntimeError('a broken installation')")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    with pytest.raises(arenagen.UnavailableError, match="a broken installation"), arenagen.use_arena(arena):
+        pass
+
+
 def test_an_arena_dropped_inside_a_scope_waits_for_its_end(torch, arena):
     before = arenas()
     with arenagen.use_arena(arena):

@@ -456,7 +456,7 @@ arenagen_status arenagen_arena_close_and_drain(arenagen_arena arena, arenagen_al
  * arena is closed all the same. For a host whose callbacks are about to go away. Inside a callback
  * it does not wait.
  * arena: The arena.
- * milliseconds: How long to wait, 0 or more.
+ * milliseconds: How long to wait, 0 to 9223372036854.
  * Since 1.2.
  */
 arenagen_status arenagen_arena_stop(arenagen_arena arena, int64_t milliseconds);

@@ -17,12 +17,13 @@ var errBufferTooSmall = errors.New("buffer too small")
 
 // A BufferTooSmallError says how many entries a buffer needs.
 type BufferTooSmallError struct {
+	What   string // what the entries are
 	Needed int
 	Given  uintptr
 }
 
 func (e *BufferTooSmallError) Error() string {
-	return fmt.Sprintf("%v: %d live allocations, room for %d", errBufferTooSmall, e.Needed, e.Given)
+	return fmt.Sprintf("%v: %d %s, room for %d", errBufferTooSmall, e.Needed, e.What, e.Given)
 }
 
 // Is makes it an errBufferTooSmall.

@@ -254,7 +254,7 @@ func (l *Library) ArenaCloseAndDrain(handle Arena, buffer *Allocation, capacity 
 	drained, err := a.CloseAndDrainInto(func(n int) ([]arena.Allocation, error) {
 		*count = uintptr(n)
 		if uintptr(n) > capacity {
-			return nil, &BufferTooSmallError{Needed: n, Given: capacity}
+			return nil, &BufferTooSmallError{What: "live allocations", Needed: n, Given: capacity}
 		}
 		// The two types have the same layout.
 		return unsafe.Slice((*arena.Allocation)(unsafe.Pointer(buffer)), n), nil
@@ -487,11 +487,9 @@ func (l *Library) Doctor(buffer *byte, capacity uintptr, length *uintptr, usable
 	*usable = flag(report.Usable)
 	*length = uintptr(len(text))
 	if uintptr(len(text)) > capacity {
-		return &BufferTooSmallError{Needed: len(text), Given: capacity}
+		return &BufferTooSmallError{What: "bytes of text", Needed: len(text), Given: capacity}
 	}
-	if buffer != nil {
-		copy(unsafe.Slice(buffer, capacity), text)
-	}
+	copy(unsafe.Slice(buffer, len(text)), text)
 	return nil
 }
 

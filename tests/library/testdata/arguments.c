@@ -269,12 +269,14 @@ SCENARIO(the_doctor_writes_a_report)
   size_t length, again;
   int32_t usable;
 
-  REFUSED(ARENAGEN_STATUS_BUFFER_TOO_SMALL, "", arenagen_doctor, NULL, 0, &length, &usable);
+  REFUSED(ARENAGEN_STATUS_BUFFER_TOO_SMALL, " bytes of text, room for 0", arenagen_doctor, NULL, 0, &length, &usable);
   CHECK(length > 0 && length < sizeof text);
   memset(text, '#', sizeof text);
   REFUSED(ARENAGEN_STATUS_BUFFER_TOO_SMALL, "", arenagen_doctor, text, 1, &again, &usable);
   CHECK_EQUAL('#', text[0]);
   usable = 0;
+  OK(arenagen_doctor(text, SIZE_MAX, &again, &usable));
+  CHECK_EQUAL(length, again);
   OK(arenagen_doctor(text, sizeof text, &again, &usable));
   CHECK_EQUAL(1, usable);
   CHECK_EQUAL('#', text[again]);
