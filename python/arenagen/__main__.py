@@ -7,7 +7,7 @@ import sys
 
 from . import __version__
 from ._arena import doctor
-from .errors import LibraryError
+from .errors import ArenaError, LibraryError
 
 
 def main() -> int:
@@ -19,7 +19,7 @@ def main() -> int:
     parser.parse_args()
     try:
         report, usable = doctor()
-    except LibraryError as error:
+    except (ArenaError, LibraryError) as error:
         print(f"arenagen: {error}", file=sys.stderr)
         return 1
     print(report, end="")

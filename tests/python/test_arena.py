@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import gc
 import json
 import os
+import pickle
 import sysconfig
+import textwrap
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -154,6 +158,49 @@ class TestLife:
         gc.collect()
         assert arenas() == before - 1
 
+    def test_dropped_in_a_cycle(self) -> None:
+        gc.collect()
+        before = arenas()
+        for _ in range(20):
+            arena = arenagen.Arena("stub", total=1 << 30)
+            cycle: list[Any] = [arena, arena.buffer(address := arena.malloc(1), 1).view]
+            cycle.append(cycle)
+            lib.mx_free(address, 1, 0, None)
+        del arena, cycle
+        gc.collect()
+        assert arenas() == before
+
+    def test_dropped_after_it_was_closed_or_released(self) -> None:
+        gc.collect()
+        before = arenas()
+        for end in (arenagen.Arena.close, arenagen.Arena.release):
+            arena = arenagen.Arena("stub", total=1 << 30)
+            end(arena)
+            del arena
+        gc.collect()
+        assert arenas() == before
+
+    def test_an_exception_leaves_the_with_statement(self) -> None:
+        with pytest.raises(KeyError), arenagen.Arena("stub") as arena:
+            arena.malloc(1)
+            raise KeyError
+        assert arena.closed and arena.live_count == 0
+
+    def test_what_is_known_of_a_released_one(self) -> None:
+        arena = arenagen.Arena("stub")
+        assert arena.info.backend == "stub"
+        arena.release()
+        assert arena.backend == "stub" and repr(arena) == f"<arenagen.Arena {arena.handle:#x} closed>"
+
+    def test_threads_end_the_same_one(self) -> None:
+        for _ in range(20):
+            arena = arenagen.Arena("stub", total=1 << 30)
+            for _ in range(10):
+                arena.malloc(1)
+            on_threads([arena.close, arena.close, arena.release, lambda: arena.close(force=True)])
+            with pytest.raises(arenagen.ClosedError):
+                arena.malloc(1)
+
     def test_many_arenas(self) -> None:
         gc.collect()
         before = arenas()
@@ -197,6 +244,45 @@ class TestArguments:
             arenagen.Arena(**{"backend": "stub", **arguments})
         assert text in str(caught.value)
         assert arenas() == before
+
+    def test_integers_of_any_length_are_told(self, arena: arenagen.Arena) -> None:
+        # Python refuses to print one of more than 4300 digits.
+        with pytest.raises(OverflowError, match="size must be .*, got one of 33220 bits"):
+            arena.malloc(10**10000)
+
+    def test_what_stands_for_an_integer(self, arena: arenagen.Arena) -> None:
+        class Index:
+            def __init__(self, answer: Any) -> None:
+                self.answer = answer
+
+            def __index__(self) -> Any:
+                return self.answer() if callable(self.answer) else self.answer
+
+        assert arenagen.Arena("stub", device=True, options={"devices": 2}).device == 1
+        first = arena.malloc(Index(GRANULE))
+        assert arena.malloc(True) == first + GRANULE
+        # One that calls in again.
+        assert arena.malloc(Index(lambda: arena.malloc(1) - first)) == first + 3 * GRANULE
+        arena.free(Index(first))
+        assert arena.stats().unknown_frees == 0
+        for answer, error in ((1.5, TypeError), ("1", TypeError), (1 << 64, OverflowError), (lambda: 1 / 0, ZeroDivisionError)):
+            with pytest.raises(error):
+                arena.malloc(Index(answer))
+
+    @pytest.mark.parametrize("options", ["mode=host", [("mode", "host")], 1, b"", ""])
+    def test_options_are_a_mapping(self, options: Any) -> None:
+        with pytest.raises(TypeError, match="options must be a mapping"):
+            arenagen.Arena("stub", options=options)
+
+    @pytest.mark.parametrize("options", [{"": "x"}, {"mode": ""}, {"mode": None}, {"mode=host": ""}, {"devices": True}, {5: 1}, {"devices": 65}])
+    def test_options_that_are_none(self, options: Any) -> None:
+        with pytest.raises(arenagen.InvalidArgumentError, match="^options, character"):
+            arenagen.Arena("stub", options=options)
+
+    @pytest.mark.parametrize("arena", ["stub", 0, 1, object()])
+    def test_what_is_no_arena(self, arena: Any) -> None:
+        with pytest.raises(TypeError, match="arena must be an Arena or None"):
+            arenagen.set_active(arena, 0)
 
     @pytest.mark.parametrize("backend", [None, 1, b"stub"])
     def test_names_are_texts(self, backend: Any) -> None:
@@ -381,6 +467,73 @@ class TestErrors:
         settings = {**SIMULATORS[backend], "ARENASIM": "capacity=0x800000"}
         assert said(program, backend, env=settings) == f"2 {name} {16 << 20}\n1 0\n"
 
+    @pytest.mark.parametrize("backend", SIMULATORS)
+    @pytest.mark.parametrize(
+        ("code", "error", "status"),
+        [
+            (2, "OutOfMemoryError", "out_of_memory"),
+            (700, "DeviceLostError", "device_lost"),
+            (801, "NotSupportedError", "not_supported"),
+            (800, "UnavailableError", "not_permitted"),
+            (7777, "ArenaError", "driver"),
+        ],
+    )
+    def test_what_a_driver_answers(self, backend: str, code: int, error: str, status: str) -> None:
+        create, unmap = {"cuda": ("cuMemCreate", "cuMemUnmap"), "hip": ("hipMemCreate", "hipMemUnmap")}[backend]
+        if (backend, code) == ("hip", 800):
+            status, error = "driver", "ArenaError"  # HIP has no such code
+        program = """
+            import ctypes, os, sys, arenagen
+            backend, code, error, status, create, unmap = sys.argv[1:]
+            driver = ctypes.CDLL(os.environ[f"ARENAGEN_{backend.upper()}_LIBRARY"])
+            arena = arenagen.Arena(backend)
+            address = arena.malloc(1)
+            def fails(call, function, *about):
+                assert driver.arenasim_fail_function(function.encode(), ctypes.c_uint64(1), ctypes.c_uint64(int(code)))
+                try:
+                    call()
+                except arenagen.ArenaError as caught:
+                    assert type(caught).__name__ == error, caught
+                    assert (caught.status, caught.driver_code) == (status, int(code)), vars(caught)
+                    assert (caught.operation, caught.address, caught.size) == about, vars(caught)
+                    assert caught.driver_name in str(caught)
+                else:
+                    raise AssertionError(function)
+            fails(lambda: arena.malloc(3 << 20), create, "arenagen_arena_malloc", 0, 4 << 20)
+            assert arena.live_count == 1
+            if status == "device_lost":
+                # From now on everything fails with what was first.
+                fails(lambda: arena.free(address), unmap, "arenagen_arena_free", 0, 4 << 20)
+                fails(arena.close, unmap, "arenagen_arena_close", 0, 4 << 20)
+                sys.exit()
+            fails(lambda: arena.free(address), unmap, "arenagen_arena_free", address, 2 << 20)
+            assert arena.live_count == 0
+            address = arena.malloc(1)
+            fails(arena.close, unmap, "arenagen_arena_close", address, 2 << 20)
+            assert arena.closed
+        """
+        assert said(program, backend, str(code), error, status, create, unmap, env=SIMULATORS[backend]) == ""
+
+    @pytest.mark.parametrize("released", [True, False])
+    def test_is_that_of_the_call(self, released: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What the collector runs between a call that failed and a look at why may fail too."""
+        arena, real = arenagen.Arena("stub", options={"capacity": 2 * GRANULE}), _abi.Error
+
+        def collecting(**fields: Any) -> Any:
+            other = arenagen.Arena("stub", total=1 << 30)
+            if released:
+                other.release()
+            else:
+                lib.arenagen_arena_release(other.handle)
+            del other
+            return real(**fields)
+
+        monkeypatch.setattr(_abi, "Error", collecting)
+        with pytest.raises(arenagen.OutOfMemoryError) as caught:
+            arena.malloc(4 * GRANULE)
+        assert caught.value.status == "out_of_memory"
+        assert caught.value.driver_code == (2 if released else 0)
+
     def test_library_error_is_an_import_error(self) -> None:
         assert issubclass(arenagen.LibraryError, ImportError)
         assert not issubclass(arenagen.LibraryError, arenagen.ArenaError)
@@ -537,6 +690,155 @@ class TestBuffer:
         gc.collect()
         lib.arenagen_arena_release(handle)
 
+    def test_whatever_shares_memory_keeps_its_allocation(self, arena: arenagen.Arena) -> None:
+        numpy = pytest.importorskip("numpy")
+        address = arena.malloc(100)
+        for share in (memoryview, numpy.asarray, lambda b: numpy.frombuffer(b, dtype=numpy.int32)[3:], (ctypes.c_ubyte * 10).from_buffer):
+            shared = share(arena.buffer(address, 100))
+            with pytest.raises(BufferError, match=f"a buffer at {address:#x} is in use"):
+                arena.free(address)
+            del shared
+        one, two = arena.buffer(address, 1), arena.buffer(address, 2)
+        del one
+        with pytest.raises(BufferError):
+            arena.close()
+        del two
+        arena.free(address)
+
+    def test_copies_are_refused(self, arena: arenagen.Arena) -> None:
+        buffer = arena.buffer(arena.malloc(10), 10)
+        for call in (copy.copy, copy.deepcopy, pickle.dumps):
+            with pytest.raises(TypeError, match="cannot copy or pickle a buffer"):
+                call(buffer)
+
+    def test_none_begins_while_its_allocation_is_freed(self, arena: arenagen.Arena) -> None:
+        address, real, events = arena.malloc(1), arena._library, []
+
+        def look() -> None:
+            with pytest.raises(arenagen.InvalidArgumentError, match="no live allocation"):
+                arena.buffer(address, 1)
+
+        class Watched:
+            def __getattr__(self, name: str) -> Any:
+                return getattr(real, name)
+
+            def arenagen_arena_allocation(self, *arguments: Any) -> int:
+                events.append("looked")
+                return int(real.arenagen_arena_allocation(*arguments))
+
+            def arenagen_arena_free(self, *arguments: Any) -> int:
+                thread.start()
+                for _ in range(1000):
+                    time.sleep(0)  # its turn
+                events.append("frees")
+                return int(real.arenagen_arena_free(*arguments))
+
+        outcome: list[BaseException] = []
+
+        def guarded() -> None:
+            try:
+                look()
+            except BaseException as failure:
+                outcome.append(failure)
+
+        thread = threading.Thread(target=guarded)
+        assert arena.info.host_memory
+        arena._library = Watched()  # type: ignore[assignment]
+        arena.free(address)
+        thread.join()
+        assert (events, outcome) == (["frees", "looked"], [])
+
+    def test_threads_free_and_look(self, arena: arenagen.Arena) -> None:
+        for _ in range(200):
+            address, seen = arena.malloc(1), []
+
+            def look(address: int = address, seen: list[Any] = seen) -> None:
+                try:
+                    seen.append(arena.buffer(address, 1))
+                except arenagen.InvalidArgumentError:
+                    pass
+
+            def free(address: int = address) -> None:
+                try:
+                    arena.free(address)
+                except BufferError:
+                    pass
+
+            on_threads([look, free, look])
+            assert arena.live_count == (1 if seen else 0)
+            seen.clear()
+            arena.free(address)
+
+    def test_what_is_gone_leaves_nothing(self, arena: arenagen.Arena) -> None:
+        for _ in range(100):
+            address = arena.malloc(1)
+            arena.buffer(address, 1).view[0] = 1
+            lib.mx_free(address, 1, 0, None)
+        gc.collect()
+        assert len(arena._shown) == 0
+
+    def test_a_capsule_goes_while_an_exception_is_on_its_way(self) -> None:
+        program = """
+            import arenagen
+            arena = arenagen.Arena("stub")
+            buffer = arena.buffer(arena.malloc(10), 10)
+            def both(*_): pass
+            caught = 0
+            for version in (None, (1, 0)):
+                for _ in range(100):
+                    try:
+                        both(buffer.__dlpack__(max_version=version), 1 / 0)
+                    except ZeroDivisionError:
+                        caught += 1
+            print(caught)
+        """
+        assert said(program) == "200\n"
+
+    @pytest.mark.parametrize("consumer", [lambda buffer: buffer.__dlpack__(), lambda buffer: buffer.__dlpack__(max_version=(1, 1)), None])
+    def test_capsules_leave_no_memory(self, arena: arenagen.Arena, consumer: Any) -> None:
+        consumer = consumer or pytest.importorskip("numpy").from_dlpack
+        buffer = arena.buffer(arena.malloc(10), 10)
+        kept = [consumer(buffer) for _ in range(100)]
+        before = in_use()
+        for _ in range(5000):
+            consumer(buffer)
+        # Each capsule has a block of 72 bytes or more.
+        assert in_use() - before < 5000 * 72 / 2
+        del kept[:]
+        for _ in range(200):
+            consumer(buffer)
+        assert in_use() <= before + 5000 * 72 / 2
+
+    def test_threads_give_and_drop_capsules(self, arena: arenagen.Arena) -> None:
+        buffer = arena.buffer(arena.malloc(10), 10)
+        capsules: list[Any] = []
+
+        def work() -> None:
+            for n in range(300):
+                capsules.append(buffer.__dlpack__(max_version=(n % 2, 0)))
+                if n % 3:
+                    capsules.pop()
+
+        on_threads([work] * 4)
+        pointer = ctypes.pythonapi.PyCapsule_GetPointer
+        pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+        name = ctypes.pythonapi.PyCapsule_GetName
+        name.restype, name.argtypes = ctypes.c_char_p, [ctypes.py_object]
+        # Whoever still has one has its block.
+        blocks = {pointer(capsule, name(capsule)) for capsule in capsules}
+        assert len(blocks) == len(capsules) == 400
+
+    @pytest.mark.parametrize("arguments", [{"max_version": 1}, {"max_version": ("a",)}, {"dl_device": 1}, {"size": 1}])
+    def test_arguments_of_dlpack(self, arena: arenagen.Arena, arguments: dict[str, Any]) -> None:
+        with pytest.raises(TypeError):
+            arena.buffer(arena.malloc(1), 1).__dlpack__(**arguments)
+
+    @pytest.mark.filterwarnings("ignore:A builtin ctypes object gave a PEP3118 format")
+    def test_an_empty_one(self, arena: arenagen.Arena) -> None:
+        numpy = pytest.importorskip("numpy")
+        buffer = arena.buffer(arena.malloc(1), 0)
+        assert (bytes(buffer.view), numpy.asarray(buffer).shape, numpy.from_dlpack(buffer).shape) == (b"", (0,), (0,))
+
     def test_what_has_no_buffer(self, arena: arenagen.Arena) -> None:
         address = arena.malloc(GRANULE + 1)
         for wrong in (0, address - 1, address + 1, address + GRANULE, address + 2 * GRANULE, (1 << 64) - 1):
@@ -576,6 +878,104 @@ class TestBuffer:
                 print("backend " + sys.argv[1] in str(error))
         """
         assert said(program, backend, env=SIMULATORS[backend]) == "True\n"
+
+
+class Memory(ctypes.Structure):
+    """C's struct mallinfo2."""
+
+    _fields_ = [
+        (name, ctypes.c_size_t)
+        for name in ("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost")
+    ]
+
+
+def in_use() -> int:
+    """How many bytes of C's malloc are in use."""
+    gc.collect()
+    ask = ctypes.CDLL(None).mallinfo2
+    ask.restype = Memory
+    return int(ask().uordblks)
+
+
+# Raises at each step of the package in turn, as a signal handler may.
+INTERRUPTS = """
+import ctypes, gc, itertools, sys
+import arenagen
+from arenagen import _abi
+lib = arenagen._library.library()
+
+def arenas():
+    diagnostics = _abi.Diagnostics()
+    lib.arenagen_diagnose(ctypes.byref(diagnostics))
+    return diagnostics.arenas
+
+class Interrupt(BaseException):
+    pass
+
+def at(step):
+    def trace(frame, event, _):
+        nonlocal step
+        if "arenagen" not in frame.f_code.co_filename:
+            return None
+        frame.f_trace_opcodes = True
+        step -= event == "opcode"
+        if step == 0:
+            step = -1
+            raise Interrupt
+        return trace
+    return trace
+
+def everywhere(work):
+    sys._getframe().f_trace_opcodes = True  # 3.12 wants to know before
+    for step in itertools.count(1):
+        sys.settrace(at(step))
+        try:
+            result = work()
+            return
+        except Interrupt:
+            pass  # and so its traceback is gone below
+        finally:
+            sys.settrace(None)
+        yield step
+"""
+
+
+def test_an_interrupt_at_any_step_leaves_no_arena() -> None:
+    program = INTERRUPTS + textwrap.dedent("""
+        def work():
+            arena = arenagen.Arena("stub", total=1 << 30)
+            arenagen.set_active(arena, 3)
+            arenagen.set_active(None, 3)
+            arena.close()
+            return arena
+        for step in everywhere(work):
+            arenagen.set_active(None, 3)
+            gc.collect()
+            assert arenas() == 0, step
+        print(step > 200)
+    """)
+    assert said(program) == "True\n"
+
+
+def test_an_interrupt_at_any_step_keeps_nothing_from_being_freed() -> None:
+    program = INTERRUPTS + textwrap.dedent("""
+        arena, address = arenagen.Arena("stub", total=1 << 38), 0
+        def work():
+            arena.buffer(address, 1).__dlpack__()
+            arena.free(address)
+        address = arena.malloc(1)
+        arena.buffer(address, 1)
+        for step in everywhere(work):
+            try:
+                arena.buffer(address, 1)
+            except arenagen.InvalidArgumentError:
+                pass
+            arena.free(address)
+            assert arena.live_count == 0, step
+            address = arena.malloc(1)
+        print(step > 200)
+    """)
+    assert said(program) == "True\n"
 
 
 class TestDoctor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import signal
 import subprocess
@@ -15,12 +16,12 @@ import pytest
 from child import OUT, ROOT, SIMULATORS, run, said
 
 import arenagen
-from arenagen import _library
+from arenagen import _abi, _library
 
 OPEN = """
 import ctypes, os, signal, sys, threading, time
 import arenagen
-arena = arenagen.Arena("stub", total=1 << 34)
+arena = arenagen.Arena("stub", total=1 << 42)
 arenagen.set_active(arena, 0)
 lib = ctypes.CDLL(arenagen.library_path())
 lib.mx_malloc.restype = ctypes.c_void_p
@@ -32,6 +33,63 @@ lib.mx_free.argtypes = [ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int, ctypes.
 
 def opened(program: str) -> str:
     return OPEN + textwrap.dedent(program)
+
+
+def compiled(target: Path, source: str) -> str:
+    """Makes a library of some C."""
+    file = target.with_suffix(".c")
+    file.write_text(textwrap.dedent(source))
+    subprocess.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-pthread", "-o", target, file], check=True)
+    return str(target)
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A library whose threads allocate and free."""
+    return compiled(tmp_path_factory.mktemp("many") / "libmany.so", """
+        #include <pthread.h>
+        #include <stdatomic.h>
+        #include <string.h>
+        #include <sys/types.h>
+
+        static void *(*allocate)(ssize_t, int, void *);
+        static void (*release)(void *, ssize_t, int, void *);
+        static int rounds;
+        static atomic_int pairs, failures, left;
+
+        static void *work(void *unused)
+        {
+          for (int i = 0; rounds == 0 || i < rounds; i++) {
+            char *memory = allocate(100, 0, 0);
+            if (memory)
+              memset(memory, 1, 100);
+            else
+              failures++;
+            release(memory, 100, 0, 0);
+            pairs++;
+          }
+          left--;
+          return unused;
+        }
+
+        /* With 0 rounds they never end. */
+        int begin(void *(*a)(ssize_t, int, void *), void (*r)(void *, ssize_t, int, void *), int n, int threads)
+        {
+          pthread_attr_t small;
+          pthread_attr_init(&small);
+          pthread_attr_setstacksize(&small, 64 << 10);
+          pthread_attr_setdetachstate(&small, PTHREAD_CREATE_DETACHED);
+          allocate = a, release = r, rounds = n, left = threads;
+          for (pthread_t thread; threads > 0; threads--)
+            if (pthread_create(&thread, &small, work, 0))
+              return 1;
+          return 0;
+        }
+
+        int done(void) { return pairs; }
+        int failed(void) { return failures; }
+        int running(void) { return left; }
+    """)
 
 
 class TestFork:
@@ -57,6 +115,47 @@ class TestFork:
             print(arena.live_count)
         """)
         assert said(program) == "8\n" * 20 + "1\n"
+
+    def test_a_child_leaves_a_with_statement(self) -> None:
+        program = """
+            import os, sys, arenagen
+            with arenagen.Arena("stub") as arena:
+                arena.malloc(1)
+                child = os.fork()
+                if child == 0:
+                    try:
+                        arena.malloc(1)
+                    except arenagen.ForkedError as error:
+                        assert (error.status, repr(arena)) == ("forked", f"<arenagen.Arena {arena.handle:#x} of the parent process>")
+                        sys.exit(7)
+                print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), arena.live_count)
+        """
+        assert said(program) == "7 1\n"
+
+    def test_while_another_thread_loads(self) -> None:
+        # The thread stands still in the middle of it.
+        program = """
+            import os, threading, arenagen
+            inside, go, real = threading.Event(), threading.Event(), os.confstr
+            def confstr(name):
+                if threading.current_thread() is threading.main_thread():
+                    return real(name)
+                inside.set()
+                go.wait()
+                return real(name)
+            os.confstr = confstr
+            thread = threading.Thread(target=arenagen.Arena, args=("stub",))
+            thread.start()
+            inside.wait()
+            child = os.fork()
+            if child == 0:
+                arenagen.Arena("stub").malloc(1)
+                os._exit(3)
+            print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+            go.set()
+            thread.join()
+        """
+        assert said(program) == "3\n"
 
     def test_a_pool_of_forked_processes(self) -> None:
         program = opened("""
@@ -130,6 +229,21 @@ class TestExit:
         """)
         assert said(program) == ""
 
+    def test_with_threads_of_c_inside(self, many: str) -> None:
+        program = opened("""
+            many = ctypes.CDLL(sys.argv[1])
+            assert many.begin(lib.mx_malloc, lib.mx_free, 0, 8) == 0
+            while many.done() < 1000:
+                pass
+            sys.exit(5)
+        """)
+        ended = run(program, many)
+        assert (ended.returncode, ended.stderr) == (5, "")
+
+    def test_with_an_exception(self) -> None:
+        ended = run(opened("view = arena.buffer(arena.malloc(1), 1).view\n1 / 0\n"))
+        assert ended.returncode == 1 and ended.stderr.endswith("ZeroDivisionError: division by zero\n")
+
     def test_with_threads_inside(self) -> None:
         program = opened("""
             started = threading.Barrier(5)
@@ -153,6 +267,20 @@ class TestExit:
                 print(arena.live_count, another is not None)
         """)
         assert said(program) == "1 True\n"
+
+
+class TestThreads:
+    def test_of_c_with_small_stacks(self, many: str) -> None:
+        program = opened("""
+            many = ctypes.CDLL(sys.argv[1])
+            assert many.begin(lib.mx_malloc, lib.mx_free, 500, 16) == 0
+            # Python's threads are busy meanwhile.
+            while many.running():
+                arena.free(arena.malloc(1))
+            stats = arena.stats()
+            print(many.done(), many.failed(), stats.live, stats.unknown_frees, stats.created == stats.released)
+        """)
+        assert said(program, many) == "8000 0 0 0 True\n"
 
 
 class TestSignals:
@@ -259,6 +387,7 @@ class TestGIL:
         thread.start()
         while not steps.has_entered():
             pass
+        print("asks", flush=True)
         ctypes.PyDLL(sys.argv[1]).ask_for_statistics()
         thread.join()
         print("finished")
@@ -269,23 +398,16 @@ class TestGIL:
         return compiled(tmp_path_factory.mktemp("steps") / "libsteps.so", self.STEPS)
 
     def test_ours_finishes(self, steps: str) -> None:
-        assert said(self.PROGRAM, steps, arenagen.library_path()) == "finished\n"
+        assert said(self.PROGRAM, steps, arenagen.library_path()) == "asks\nfinished\n"
 
     @pytest.mark.skipif(bool(sysconfig.get_config_var("Py_GIL_DISABLED")), reason="this Python has no GIL to wait for")
     def test_one_that_takes_the_gil_hangs(self, steps: str) -> None:
         other = OUT / "bench" / "libgil.so"
         assert other.is_file(), "make bench/libgil builds it"
         with pytest.raises(subprocess.TimeoutExpired) as caught:
-            run(self.PROGRAM, steps, str(other), timeout=5)
-        assert b"finished" not in (caught.value.stdout or b"")
-
-
-def compiled(target: Path, source: str) -> str:
-    """Makes a library of some C."""
-    file = target.with_suffix(".c")
-    file.write_text(textwrap.dedent(source))
-    subprocess.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-pthread", "-o", target, file], check=True)
-    return str(target)
+            run(self.PROGRAM, steps, str(other), timeout=4)
+        # It came so far, and no farther.
+        assert caught.value.stdout == b"asks\n"
 
 
 class TestLoading:
@@ -317,6 +439,23 @@ class TestLoading:
     def test_another_interface(self, tmp_path: Path, version: str, kept: str) -> None:
         other = compiled(tmp_path / "libother.so", f"unsigned arenagen_abi_version(void) {{ return {version}; }}")
         assert f"has version {kept} of the C interface, expected 1." in self.refused(other)
+
+    def test_one_that_lacks_functions(self, tmp_path: Path) -> None:
+        version = f"{_abi.ABI_MAJOR} << 16 | {_abi.ABI_MINOR}"
+        other = compiled(tmp_path / "libother.so", f"unsigned arenagen_abi_version(void) {{ return {version}; }}")
+        assert "lacks a function of its version of the C interface" in self.refused(other)
+
+    def test_no_room_for_static_tls(self, tmp_path: Path) -> None:
+        other = compiled(tmp_path / "libother.so", """
+            static __thread char large[2000] __attribute__((tls_model("initial-exec")));
+            char *at(int i) { return large + i; }
+        """)
+        told = self.refused(other)
+        assert "cannot allocate memory in static TLS block. Import arenagen earlier, or set GLIBC_TUNABLES=" in told
+        # It is told truly: with it, what comes to light is that the library is another.
+        name, _, value = told.rpartition(" ")[2].partition("=")
+        program = "import os, arenagen\ntry:\n    arenagen.Arena()\nexcept ImportError as error:\n    print(error)\n"
+        assert "is no library of arenagen" in said(program, env={"ARENAGEN_LIBRARY": other, name: value})
 
     def test_nowhere(self, tmp_path: Path) -> None:
         package = tmp_path / "arenagen"
@@ -356,6 +495,32 @@ class TestLoading:
         """
         assert said(program, SIMULATORS["cuda"]["ARENAGEN_CUDA_LIBRARY"]) == "True\n"
 
+    def test_environ_names_the_library(self) -> None:
+        program = """
+            import os, sys
+            import arenagen
+            os.environ["ARENAGEN_LIBRARY"] = sys.argv[1]
+            arena = arenagen.Arena("stub")
+            # Once it is loaded nothing else is named.
+            os.environ["ARENAGEN_LIBRARY"] = "/no/such.so"
+            print(arenagen.library_path() == sys.argv[1], sys.argv[1] in open("/proc/self/maps").read())
+        """
+        assert said(program, str(OUT / "lib" / "libarenagen_stub.so")) == "True True\n"
+
+    def test_in_the_middle_of_loading(self) -> None:
+        # As a signal handler does that comes then.
+        program = """
+            import os, arenagen
+            real = os.confstr
+            def confstr(name):
+                os.confstr = real
+                print(arenagen.Arena("stub").malloc(1) > 0)
+                return real(name)
+            os.confstr = confstr
+            print(arenagen.Arena("stub").malloc(1) > 0)
+        """
+        assert said(program) == "True\nTrue\n"
+
     def test_musl(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(_library, "_loaded", None)
         for answer in (lambda name: None, lambda name: (_ for _ in ()).throw(ValueError(name))):
@@ -365,17 +530,101 @@ class TestLoading:
 
     @pytest.mark.parametrize("module", ["arenagen", "arenagen._alloc_ext"])
     def test_a_sub_interpreter(self, module: str) -> None:
-        pytest.importorskip("_testcapi", reason="this Python has no _testcapi, which makes sub-interpreters")
-        inside = f"""
-try:
-    import {module}
-    import arenagen
-    arenagen.Arena("stub")
-except ImportError as error:
-    print(error)
-"""
-        program = f"import _testcapi, sys\n_testcapi.run_in_subinterp({inside!r})\nsys.stdout.flush()\n"
-        assert "works in the main interpreter only" in run(program).stdout
+        makers = {
+            "_interpreters": "x.run_string(x.create('legacy'), sys.argv[1])",
+            "_xxsubinterpreters": "x.run_string(x.create(**({'isolated': False} if sys.version_info >= (3, 12) else {})), sys.argv[1])",
+            "_testcapi": "x.run_in_subinterp(sys.argv[1])",
+        }
+        maker = next((name for name in makers if importlib.util.find_spec(name)), None)
+        if maker is None:
+            pytest.skip(f"this Python has none of {', '.join(makers)}, which make sub-interpreters")
+        inside = textwrap.dedent(f"""
+            import arenagen
+            try:
+                import {module}
+                arenagen.Arena("stub")
+            except arenagen.LibraryError as error:
+                print(error, flush=True)
+        """)
+        told = said(f"import sys, {maker} as x\n{makers[maker]}\n", inside)
+        assert told == "arenagen works in the main interpreter only, and this is a sub-interpreter\n"
+
+
+class TestStatuses:
+    """A library whose calls answer whatever they are told."""
+
+    @pytest.fixture(scope="class")
+    def answering(self, tmp_path_factory: pytest.TempPathFactory) -> str:
+        special = {"arenagen_abi_version", "arenagen_version", "arenagen_status_name", "arenagen_status_text",
+                   "arenagen_last_error", "arenagen_diagnose"}  # fmt: skip
+        rest = "\n".join(f"int {name}(void) {{ return status; }}" for name in _abi.FUNCTIONS if name not in special)
+        return compiled(tmp_path_factory.mktemp("answering") / "libanswering.so", f"""
+            #include <stdlib.h>
+            #include <string.h>
+            static int status;
+            struct error {{ unsigned size; int status; long long code; unsigned long long at, bytes; char name[64], doing[64], text[512]; }};
+            void answer(int number) {{ status = number; }}
+            unsigned arenagen_abi_version(void) {{ return {_abi.ABI_MAJOR} << 16 | {_abi.ABI_MINOR}; }}
+            const char *arenagen_version(void) {{ return "0"; }}
+            const char *arenagen_status_name(int number) {{ return number ? "reason" : "ok"; }}
+            const char *arenagen_status_text(int number) {{ return "a reason"; }}
+            int arenagen_diagnose(void *all) {{ status = getenv("STATUS") ? atoi(getenv("STATUS")) : 0; return 0; }}
+            int arenagen_last_error(struct error *e)
+            {{
+              e->status = status, e->code = -5, e->at = 1ull << 63, e->bytes = 7;
+              strcpy(e->name, "N\\xff"), strcpy(e->doing, "doing"), strcpy(e->text, "the text");
+              return 0;
+            }}
+            {rest}
+        """)
+
+    KINDS = {
+        "INVALID_ARGUMENT": (arenagen.InvalidArgumentError, ValueError),
+        "INVALID_HANDLE": (arenagen.ClosedError, RuntimeError),
+        "CLOSED": (arenagen.ClosedError, RuntimeError),
+        "EXHAUSTED": (arenagen.ExhaustedError, RuntimeError),
+        "OVERFLOW": (arenagen.SizeOverflowError, OverflowError),
+        "OUT_OF_MEMORY": (arenagen.OutOfMemoryError, MemoryError),
+        "NO_ACTIVE_ARENA": (arenagen.NoActiveArenaError, RuntimeError),
+        "BUSY": (arenagen.BusyError, RuntimeError),
+        "NOT_SUPPORTED": (arenagen.NotSupportedError, RuntimeError),
+        "NOT_PERMITTED": (arenagen.UnavailableError, RuntimeError),
+        "UNAVAILABLE": (arenagen.UnavailableError, RuntimeError),
+        "NO_DEVICE": (arenagen.UnavailableError, RuntimeError),
+        "DRIVER_TOO_OLD": (arenagen.UnavailableError, RuntimeError),
+        "DEVICE_LOST": (arenagen.DeviceLostError, RuntimeError),
+        "FORKED": (arenagen.ForkedError, RuntimeError),
+        "NOT_EMPTY": (arenagen.NotEmptyError, RuntimeError),
+    }
+
+    def test_each_is_an_exception(self, answering: str) -> None:
+        program = """
+            import ctypes, sys, arenagen
+            library = ctypes.CDLL(sys.argv[1])
+            arenagen._library.library()
+            for status in map(int, sys.argv[2:]):
+                library.answer(status)
+                try:
+                    arenagen.Arena()
+                except arenagen.ArenaError as error:
+                    library.answer(0)
+                    about = (error.status, error.operation, error.driver_code, error.driver_name, error.address, error.size, str(error))
+                    assert about == ("reason", "doing", -5, "N\\ufffd", 1 << 63, 7, "the text"), about
+                    print(status, type(error).__name__, *(kind.__name__ for kind in type(error).__mro__))
+        """
+        # One that this package does not know yet is a failure too.
+        told = said(program, answering, *(str(int(status)) for status in _abi.Status), "999", env={"ARENAGEN_LIBRARY": answering})
+        seen = {int(line.split()[0]): line.split()[1:] for line in told.splitlines()}
+        assert set(seen) == {*_abi.Status, 999} - {0}
+        for status, (kind, *kinds) in seen.items():
+            expected, builtin = self.KINDS.get(_abi.Status(status).name if status != 999 else "", (arenagen.ArenaError, RuntimeError))
+            assert kind == expected.__name__
+            assert {"ArenaError", "RuntimeError", builtin.__name__} <= set(kinds)
+
+    def test_a_doctor_that_fails(self, answering: str) -> None:
+        environment = {**os.environ, "ARENAGEN_LIBRARY": answering, "STATUS": str(int(_abi.Status.INTERNAL))}
+        ended = subprocess.run([sys.executable, "-m", "arenagen", "doctor"], env=environment, capture_output=True, text=True, check=False)
+        assert (ended.returncode, ended.stdout, ended.stderr) == (1, "", "arenagen: the text\n")
 
 
 class TestOtherRuntimes:
