@@ -7,6 +7,7 @@ import logging
 import mmap
 import os
 import signal
+import stat
 import struct
 import threading
 from pathlib import Path
@@ -50,8 +51,11 @@ def path() -> str:
         return _loaded._name
     given = os.environ.get(OVERRIDE)
     if given:
-        if not os.path.isfile(given):
-            raise LibraryError(f"{OVERRIDE} names {given}, which is no file")
+        try:
+            if not stat.S_ISREG(os.stat(given).st_mode):
+                raise LibraryError(f"{OVERRIDE} names {given}, which is no file")
+        except (OSError, ValueError) as error:
+            raise LibraryError(f"{OVERRIDE} names {given}, which is no file: {error}") from error
         return os.path.realpath(given)
     here = Path(__file__).resolve().parent
     # A wheel carries the library in the package. In a checkout it is where make puts it.
@@ -88,6 +92,7 @@ def _load_once() -> ctypes.CDLL:
 
 
 def _open(file: str) -> ctypes.CDLL:
+    _refuse_truncated(file)
     try:
         return ctypes.CDLL(file)
     except OSError as error:
@@ -95,6 +100,23 @@ def _open(file: str) -> ctypes.CDLL:
         if "static TLS" in str(error):
             hint = ". Import arenagen earlier, or set GLIBC_TUNABLES=glibc.rtld.optional_static_tls=4096"
         raise LibraryError(f"cannot load {file}: {error}{hint}") from error
+
+
+def _refuse_truncated(file: str) -> None:
+    """Refuse a copy that ends too early, which would end the process when it is loaded."""
+    try:
+        with open(file, "rb") as opened:
+            header = opened.read(64)
+            size = opened.seek(0, os.SEEK_END)
+    except OSError as error:
+        raise LibraryError(f"cannot load {file}: {error}") from error
+    if len(header) < 64 or header[:5] != b"\x7fELF\2":
+        return  # the loader says what is wrong with it
+    (sections,) = struct.unpack_from("<Q", header, 0x28)
+    length, count = struct.unpack_from("<HH", header, 0x3A)
+    # The table of sections is the last thing in a file.
+    if sections + length * count > size:
+        raise LibraryError(f"cannot load {file}: it is a copy that ends at {size} bytes, before its end")
 
 
 def _check(loaded: ctypes.CDLL, file: str) -> None:

@@ -426,7 +426,18 @@ class TestLoading:
         return first
 
     def test_no_file(self) -> None:
-        assert self.refused("/no/such.so") == "ARENAGEN_LIBRARY names /no/such.so, which is no file"
+        assert self.refused("/no/such.so") == (
+            "ARENAGEN_LIBRARY names /no/such.so, which is no file: [Errno 2] No such file or directory: '/no/such.so'"
+        )
+
+    @pytest.mark.parametrize("length", [0, 3, 64, 1000, 100_000, 2_000_000])
+    def test_a_truncated_copy(self, tmp_path: Path, length: int) -> None:
+        copy = tmp_path / "libarenagen.so"
+        copy.write_bytes(Path(arenagen.library_path()).read_bytes()[:length])
+        assert f"cannot load {copy}: " in self.refused(copy)
+
+    def test_a_folder(self, tmp_path: Path) -> None:
+        assert "which is no file" in self.refused(tmp_path)
 
     def test_no_library(self) -> None:
         assert "README.md: " in self.refused(ROOT / "README.md")
