@@ -149,6 +149,7 @@ test-interpreters: all simulators bench/libgil
 	  name=$$($$python -c 'import sys, sysconfig; print(sys.version.split()[0] + ("t" if sysconfig.get_config_var("Py_GIL_DISABLED") else ""))'); \
 	  echo "== $$name"; \
 	  scripts/python-env $$python out/interpreters/$$name -r tests/python/requirements.txt; \
+	  rm -f out/interpreters/$$name.txt; \
 	  PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=python out/interpreters/$$name/bin/python $(PYTEST) out/interpreters/$$name.txt tests/python; \
 	done
 
