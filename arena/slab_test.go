@@ -225,9 +225,10 @@ func TestPlacementsThatCannotBe(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			config := arena.Config{Total: 64 * granule, Placement: tc.placement}
-			if name == "a granule too small" {
+			switch name {
+			case "a granule too small":
 				config.Granule = 64
-			} else if name == "a base in between" {
+			case "a base in between":
 				config.Granule = granule
 			}
 			_, err := arena.New(tc.backend, config)
