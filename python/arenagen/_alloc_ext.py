@@ -328,9 +328,10 @@ def _allocate(user: int, address: int, size: int, handle: Any) -> int:
     try:
         if call is not None:
             call.reached = True
-        found = _backings[user]()
+        entry = _backings.get(user)
+        found = entry() if entry is not None else None
         if found is None:
-            return FAILED
+            return FAILED  # its capsule was dropped meanwhile
         allocate = found.allocate
         number = index(allocate(address, size))
         if not 0 <= number < 1 << 64:

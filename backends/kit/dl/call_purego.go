@@ -5,6 +5,7 @@ package dl
 import (
 	"encoding/binary"
 	"os"
+	"runtime"
 	"sync"
 	"unsafe"
 
@@ -89,6 +90,9 @@ func keep(memory []byte) {
 }
 
 func load(name string) (uintptr, error) {
+	// The loader keeps the reason of a failure for the thread, and it is asked for in a second call.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	return purego.Dlopen(name, purego.RTLD_NOW|purego.RTLD_LOCAL)
 }
 
