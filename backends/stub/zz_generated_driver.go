@@ -136,8 +136,8 @@ func (d *Driver) Unmap(va, size uint64) error {
 }
 
 // Grant lets a device read and write a mapped range. It calls MemSetAccess.
-func (d *Driver) Grant(va, size uint64, _ int) error {
-	if result := d.driver.MemSetAccess(va, size, 3); result != 0 {
+func (d *Driver) Grant(va, size uint64, device int) error {
+	if result := d.driver.MemSetAccess(va, size, 3, int32(device)); result != 0 {
 		return failure("MemSetAccess", result, vmm.Error{Op: vmm.OpGrant, VA: va, Size: size})
 	}
 	return nil
@@ -161,6 +161,15 @@ func (d *Driver) ExportFD(handle uint64) (fd int, err error) {
 	return int(fd32), nil
 }
 
+// ImportFD takes a handle over that another process exported as a file descriptor, which stays the
+// caller's. It calls MemImportFromShareableHandle.
+func (d *Driver) ImportFD(fd int) (handle uint64, err error) {
+	if result := d.driver.MemImportFromShareableHandle(&handle, int32(fd), 1); result != 0 {
+		return 0, failure("MemImportFromShareableHandle", result, vmm.Error{Op: vmm.OpImportFD})
+	}
+	return handle, nil
+}
+
 // DeviceName tells what the device is called. The driver cannot do it.
 func (d *Driver) DeviceName() (name string, err error) {
 	return "", vmm.Unsupported(Backend, vmm.Error{Op: vmm.OpDeviceName}, "no function of the driver does this")
@@ -175,12 +184,6 @@ func (d *Driver) Attribute(_ vmm.Attribute) (value int, err error) {
 // driver cannot do it.
 func (d *Driver) Retain(va uint64) (handle uint64, err error) {
 	return 0, vmm.Unsupported(Backend, vmm.Error{Op: vmm.OpRetain, VA: va}, "no function of the driver does this")
-}
-
-// ImportFD takes a handle over that another process exported as a file descriptor, which stays the
-// caller's. The driver cannot do it.
-func (d *Driver) ImportFD(_ int) (handle uint64, err error) {
-	return 0, vmm.Unsupported(Backend, vmm.Error{Op: vmm.OpImportFD}, "no function of the driver does this")
 }
 
 // ExportFabric gives a handle to a process on any machine of the fabric. The driver cannot do it.

@@ -5,13 +5,18 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"strings"
+	"sync"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/arenagen/arenagen/arena/arenatest"
 	"github.com/arenagen/arenagen/arena/vmm"
+	"github.com/arenagen/arenagen/backends/cuda"
 	"github.com/arenagen/arenagen/backends/kit/dl"
 )
 
@@ -239,6 +244,181 @@ func TestSimulatorQuirks(t *testing.T) {
 		require.NoError(t, d.Grant(va, granule, 0))
 		assert.ErrorIs(t, d.Grant(va+granule, granule, 0), vmm.ClassOutOfMemory)
 	})
+}
+
+// granted says which of the first three devices have access at an address.
+func (c *controls) granted(va uint64) [3]uint64 {
+	return [3]uint64{c.call("arenasim_granted", va, 0), c.call("arenasim_granted", va, 1), c.call("arenasim_granted", va, 2)}
+}
+
+func TestSimulatorGrantsToDevices(t *testing.T) {
+	onSimulators(t, func(t *testing.T, d vmm.Driver, c *controls) {
+		t.Helper()
+		c.set("devices", 3)
+		c.set("mapping_limit", 2)
+		va := must[uint64](t)(d.Reserve(3*granule, 0, 0))
+		handle := must[uint64](t)(d.Create(granule, vmm.HandleTypeNone, false))
+		for i := range uint64(3) {
+			require.NoError(t, d.Map(va+i*granule, granule, handle))
+		}
+		assert.Equal(t, [3]uint64{}, c.granted(va), "mapped only")
+
+		require.NoError(t, d.Grant(va, granule, 2))
+		assert.Equal(t, [3]uint64{0, 0, 1}, c.granted(va+granule-1))
+		assert.Equal(t, [3]uint64{}, c.granted(va+granule), "the next mapping")
+		assert.False(t, touch(va), "the CPU has what any device has")
+		refused(t, d.CopyToHost(make([]byte, 1), va+granule), "a copy of what no device has")
+
+		require.NoError(t, d.Grant(va, 2*granule, 0))
+		assert.Equal(t, [3]uint64{1, 0, 1}, c.granted(va))
+		assert.Equal(t, [3]uint64{1, 0, 0}, c.granted(va+granule))
+		require.NoError(t, d.Grant(va, granule, 1), "a further device takes no further mapping")
+		assert.ErrorIs(t, d.Grant(va+2*granule, granule, 0), vmm.ClassOutOfMemory)
+
+		refused(t, d.Grant(va, granule, 3), "no device")
+		assert.Zero(t, c.call("arenasim_granted", va, 3))
+		assert.Zero(t, c.call("arenasim_granted", va, 64), "beyond any device")
+		assert.Zero(t, c.call("arenasim_granted", va+3*granule, 0), "nothing there")
+		require.NoError(t, d.Unmap(va, granule))
+		assert.Equal(t, [3]uint64{}, c.granted(va))
+		require.NoError(t, d.Map(va, granule, handle))
+		assert.Equal(t, [3]uint64{}, c.granted(va), "a new mapping has none of the old one's")
+	})
+}
+
+func TestSimulatorRefusesAPeer(t *testing.T) {
+	onSimulators(t, func(t *testing.T, d vmm.Driver, c *controls) {
+		t.Helper()
+		va := must[uint64](t)(d.Reserve(granule, 0, 0))
+		handle := must[uint64](t)(d.Create(granule, vmm.HandleTypeNone, false))
+		require.NoError(t, d.Map(va, granule, handle))
+		for other, device := range []int{1, 0} {
+			c.set("peer_refused", uint64(device)+1)
+			require.NoError(t, d.Grant(va, granule, other))
+			for range 2 {
+				require.ErrorIs(t, d.Grant(va, granule, device), vmm.ClassNotSupported)
+			}
+		}
+		assert.Equal(t, [3]uint64{1, 1, 0}, c.granted(va), "each before it was refused")
+		c.set("peer_refused", 0)
+		require.NoError(t, d.Grant(va, granule, 1))
+	})
+}
+
+// allOperations makes a call of each operation that can have a cost, and returns how long each took.
+func allOperations(t *testing.T, d vmm.Driver, size uint64) map[string]time.Duration {
+	t.Helper()
+	took := map[string]time.Duration{}
+	timed := func(name string, call func() error) {
+		began := time.Now()
+		err := call()
+		took[name] = time.Since(began)
+		require.NoError(t, err, name)
+	}
+	var va, handle uint64
+	timed("reserve", func() (err error) { va, err = d.Reserve(size, 0, 0); return err })
+	timed("create", func() (err error) { handle, err = d.Create(size, vmm.HandleTypeNone, false); return err })
+	timed("map", func() error { return d.Map(va, size, handle) })
+	timed("grant", func() error { return d.Grant(va, size, 0) })
+	timed("unmap", func() error { return d.Unmap(va, size) })
+	timed("release", func() error { return d.Release(handle) })
+	require.NoError(t, d.Unreserve(va, size))
+	return took
+}
+
+// Each operation costs what it is told to, and the others do not.
+func TestSimulatorCosts(t *testing.T) {
+	const cost, mibs = 60 * time.Millisecond, 4
+	onSimulators(t, func(t *testing.T, d vmm.Driver, c *controls) {
+		t.Helper()
+		for setting, costly := range map[string]string{
+			"cost_reserve": "reserve", "cost_create": "create", "cost_map": "map", "cost_grant": "grant", "cost_unmap": "unmap",
+			"cost_release": "release", "cost_grant_mib": "grant", "cost_release_mib": "release",
+		} {
+			value := cost
+			if strings.HasSuffix(setting, "_mib") {
+				value /= mibs
+			}
+			c.set(setting, uint64(value))
+			for name, took := range allOperations(t, d, mibs<<20) {
+				if name == costly {
+					assert.GreaterOrEqual(t, took, cost, setting)
+				} else {
+					assert.Less(t, took, cost, "%s with %s", name, setting)
+				}
+			}
+			c.set(setting, 0)
+		}
+	})
+}
+
+// A short cost is met by spinning: a sleep would take some fifty microseconds more. Of some calls none may have been disturbed.
+func TestSimulatorCostsAreExact(t *testing.T) {
+	onSimulators(t, func(t *testing.T, d vmm.Driver, c *controls) {
+		t.Helper()
+		for _, cost := range []time.Duration{10 * time.Microsecond, 300 * time.Microsecond} {
+			fastest := func() time.Duration {
+				fastest := time.Hour
+				for range 200 {
+					fastest = min(fastest, allOperations(t, d, granule)["unmap"])
+				}
+				return fastest
+			}
+			c.set("cost_unmap", 0)
+			without := fastest()
+			c.set("cost_unmap", uint64(cost))
+			more := fastest() - without
+			assert.InDelta(t, cost, more, float64(20*time.Microsecond))
+		}
+	})
+}
+
+// What a call costs is spent without the lock: several threads spend theirs at once.
+func TestSimulatorCostsOverlap(t *testing.T) {
+	const threads, cost = 8, 100 * time.Millisecond
+	onSimulators(t, func(t *testing.T, d vmm.Driver, c *controls) {
+		t.Helper()
+		c.set("cost_create", uint64(cost))
+		began := time.Now()
+		var group sync.WaitGroup
+		for range threads {
+			group.Go(func() {
+				_, err := d.Create(granule, vmm.HandleTypeNone, false)
+				assert.NoError(t, err)
+			})
+		}
+		group.Wait()
+		assert.GreaterOrEqual(t, time.Since(began), cost)
+		assert.Less(t, time.Since(began), threads*cost/2)
+
+		// A call that fails costs nothing, and neither does one that does nothing.
+		began = time.Now()
+		_, err := d.Create(1, vmm.HandleTypeNone, false)
+		refused(t, err, "a size")
+		c.set("instant", 1)
+		must[uint64](t)(d.Create(granule, vmm.HandleTypeNone, false))
+		assert.Less(t, time.Since(began), cost)
+	})
+}
+
+// The environment can set what calls cost, and names no cost that there is not.
+func TestSimulatorCostsFromTheEnvironment(t *testing.T) {
+	for settings, status := range map[string]string{
+		"cost_reserve=100000000,cost_create=1,cost_map=1,cost_grant=1,cost_unmap=1,cost_release=1,cost_grant_mib=1,cost_release_mib=1,peer_refused=2": "ok",
+		"cost_nothing=1": "unavailable",
+	} {
+		host := &arenatest.Hosted{
+			Program: arenatest.CompileHost(t, filepath.Join(out, "include")), Library: filepath.Join(out, "lib", "libarenagen_cuda.so"),
+			Env: []string{cuda.Override + "=" + filepath.Join(out, "sim", "libcuda.so.1"), "ARENASIM=" + settings},
+		}
+		session := host.Start(t)
+		began := time.Now()
+		answer := session.Do("create", 64<<20, 0, 0, 0, 0)
+		assert.Equal(t, status, answer.Status, answer.Text)
+		if status == "ok" {
+			assert.GreaterOrEqual(t, time.Since(began), 100*time.Millisecond)
+		}
+	}
 }
 
 // A device reports what its driver does wrong, and does not go on as if nothing were.

@@ -11,7 +11,7 @@ func oneAllocation(d *hostvmm.Driver, va, size uint64) hostvmm.Result {
 	var handle uint64
 	r := d.MemCreate(&handle, size, hostvmm.HandleTypeNone, 0)
 	r |= d.MemMap(va, size, 0, handle, 0)
-	r |= d.MemSetAccess(va, size, hostvmm.AccessReadWrite)
+	r |= d.MemSetAccess(va, size, hostvmm.AccessReadWrite, 0)
 	r |= d.MemUnmap(va, size)
 	r |= d.MemRelease(handle)
 	return r

@@ -49,7 +49,7 @@ func TestRandomMappings(t *testing.T) {
 			}
 			require.Equal(t, want, d.MemMap(at, n, 0, handle, 0))
 			if want == Success {
-				require.Equal(t, Success, d.MemSetAccess(at, n, AccessReadWrite))
+				require.Equal(t, Success, d.MemSetAccess(at, n, AccessReadWrite, 0))
 			}
 		} else {
 			if isWhole(model[:], start, end) {

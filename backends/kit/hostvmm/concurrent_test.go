@@ -30,7 +30,7 @@ func TestConcurrentAllocations(t *testing.T) {
 					handle, handleType := uint64(0), int32(round%2)
 					assert.Equal(t, hostvmm.Success, d.MemCreate(&handle, granule, handleType, 0))
 					assert.Equal(t, hostvmm.Success, d.MemMap(at, granule, 0, handle, 0))
-					assert.Equal(t, hostvmm.Success, d.MemSetAccess(at, granule, hostvmm.AccessReadWrite))
+					assert.Equal(t, hostvmm.Success, d.MemSetAccess(at, granule, hostvmm.AccessReadWrite, 0))
 					if options.Mode == hostvmm.Host {
 						word := hostvmm.Bytes(at, granule)[granule-8:]
 						assert.Zero(t, binary.NativeEndian.Uint64(word))

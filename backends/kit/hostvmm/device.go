@@ -12,9 +12,10 @@ type device interface {
 	memRelease(handle uint64) Result
 	memMap(va, size, offset, handle, flags uint64) Result
 	memUnmap(va, size uint64) Result
-	memSetAccess(va, size uint64, access int32) Result
+	memSetAccess(va, size uint64, access, device int32) Result
 	memGetInfo() (free, total uint64, r Result)
 	memExportToShareableHandle(handle uint64, handleType int32, flags uint64) (int32, Result)
+	memImportFromShareableHandle(fd, handleType int32) (uint64, Result)
 
 	snapshot() Snapshot
 	close() Result
@@ -37,7 +38,7 @@ type Snapshot struct {
 // A MemorySnapshot is the physical memory of a driver at one moment.
 type MemorySnapshot struct {
 	Handles      int    // handles that were not released
-	CreatedBytes uint64 // memory that exists, also where only a mapping keeps it
+	CreatedBytes uint64 // memory that was created here and exists, also where only a mapping keeps it
 	Mappings     int
 	MappedBytes  uint64
 }

@@ -206,11 +206,13 @@ func (d *Driver) MemUnmap(ptr, size uint64) Result {
 	return d.device().memUnmap(ptr, size)
 }
 
-// MemSetAccess says how one mapping, or several that follow each other without
-// a hole, can be accessed: AccessNone, AccessRead or AccessReadWrite. They must
+// MemSetAccess says how a device can access one mapping, or several that follow
+// each other without a hole: AccessNone, AccessRead or AccessReadWrite. They must
 // be covered whole. When it fails for several mappings, some may have changed.
-func (d *Driver) MemSetAccess(ptr, size uint64, access int32) Result {
-	return d.device().memSetAccess(ptr, size, access)
+// It answers ErrorInvalidDevice for a device that there is not. Host memory has
+// one owner, so that for all devices the latest access holds, whichever is named.
+func (d *Driver) MemSetAccess(ptr, size uint64, access, device int32) Result {
+	return d.device().memSetAccess(ptr, size, access, device)
 }
 
 // MemGetInfo stores how many bytes can still be created, and how many there are
@@ -239,6 +241,27 @@ func (d *Driver) MemExportToShareableHandle(fd *int32, handle uint64, handleType
 	descriptor, r := d.device().memExportToShareableHandle(handle, handleType, flags)
 	if r == Success {
 		*fd = descriptor
+	}
+	return r
+}
+
+// MemImportFromShareableHandle stores a handle of memory that a driver exported
+// as a file descriptor, in this process or in another one. The descriptor stays
+// the caller's. The memory lives as long as a handle or a mapping refers to it in
+// any of the processes, and its handle can be exported again. It exists elsewhere,
+// so that it takes nothing of this device's capacity and does not count as
+// created here.
+//
+// The handleType must be HandleTypePosixFD. It answers ErrorInvalidValue for a
+// descriptor that is no such memory, or whose size is no multiple of this
+// device's minimum granularity, and ErrorNotSupported in mode Record.
+func (d *Driver) MemImportFromShareableHandle(handle *uint64, fd, handleType int32) Result {
+	if handle == nil {
+		return ErrorInvalidValue
+	}
+	number, r := d.device().memImportFromShareableHandle(fd, handleType)
+	if r == Success {
+		*handle = number
 	}
 	return r
 }

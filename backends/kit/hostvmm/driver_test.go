@@ -79,13 +79,14 @@ func TestNilOutParameters(t *testing.T) {
 			d := open(t, hostvmm.Options{Mode: mode})
 			var bytes uint64
 			for function, r := range map[string]hostvmm.Result{
-				"DeviceGetCount":              d.DeviceGetCount(nil),
-				"MemGetAllocationGranularity": d.MemGetAllocationGranularity(nil, hostvmm.GranularityMinimum),
-				"MemAddressReserve":           d.MemAddressReserve(nil, granule, 0, 0, 0),
-				"MemCreate":                   d.MemCreate(nil, granule, hostvmm.HandleTypeNone, 0),
-				"MemGetInfo free":             d.MemGetInfo(nil, &bytes),
-				"MemGetInfo total":            d.MemGetInfo(&bytes, nil),
-				"MemExportToShareableHandle":  d.MemExportToShareableHandle(nil, 1, hostvmm.HandleTypePosixFD, 0),
+				"DeviceGetCount":               d.DeviceGetCount(nil),
+				"MemGetAllocationGranularity":  d.MemGetAllocationGranularity(nil, hostvmm.GranularityMinimum),
+				"MemAddressReserve":            d.MemAddressReserve(nil, granule, 0, 0, 0),
+				"MemCreate":                    d.MemCreate(nil, granule, hostvmm.HandleTypeNone, 0),
+				"MemGetInfo free":              d.MemGetInfo(nil, &bytes),
+				"MemGetInfo total":             d.MemGetInfo(&bytes, nil),
+				"MemExportToShareableHandle":   d.MemExportToShareableHandle(nil, 1, hostvmm.HandleTypePosixFD, 0),
+				"MemImportFromShareableHandle": d.MemImportFromShareableHandle(nil, 1, hostvmm.HandleTypePosixFD),
 			} {
 				assert.Equal(t, hostvmm.ErrorInvalidValue, r, function)
 			}

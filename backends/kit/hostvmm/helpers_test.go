@@ -66,7 +66,7 @@ func unmap(tb testing.TB, d *hostvmm.Driver, va, size uint64) {
 
 func grant(tb testing.TB, d *hostvmm.Driver, va, size uint64, access int32) {
 	tb.Helper()
-	require.Equal(tb, hostvmm.Success, d.MemSetAccess(va, size, access))
+	require.Equal(tb, hostvmm.Success, d.MemSetAccess(va, size, access, 0))
 }
 
 // allocate backs [va, va+size) with memory that only the mapping keeps, and
@@ -157,3 +157,20 @@ func number(tb testing.TB, text string) int {
 	require.NoError(tb, err)
 	return n
 }
+
+// descriptors returns all descriptors of this process and what they are of.
+func descriptors(tb testing.TB) map[string]string {
+	tb.Helper()
+	links, err := filepath.Glob("/proc/self/fd/*")
+	require.NoError(tb, err)
+	all := map[string]string{}
+	for _, link := range links {
+		if target, err := os.Readlink(link); err == nil { // not the one that this reads the folder with
+			all[link] = target
+		}
+	}
+	return all
+}
+
+// linkOf is a path that opens what a file of this process is of.
+func linkOf(file *os.File) string { return "/proc/self/fd/" + strconv.Itoa(int(file.Fd())) }

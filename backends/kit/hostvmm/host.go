@@ -88,8 +88,8 @@ func (d *host) memUnmap(va, size uint64) Result {
 	return result
 }
 
-func (d *host) memSetAccess(va, size uint64, access int32) Result {
-	if r := d.checkAccess(va, size, access); r != Success {
+func (d *host) memSetAccess(va, size uint64, access, device int32) Result {
+	if r := d.checkAccess(va, size, access, device); r != Success {
 		return r
 	}
 	return d.inside(va, size, func(r span[*reservation]) Result {
@@ -113,6 +113,20 @@ func (d *host) memExportToShareableHandle(handle uint64, handleType int32, flags
 		return 0, r
 	}
 	return d.store.export(handle)
+}
+
+func (d *host) memImportFromShareableHandle(fd, handleType int32) (uint64, Result) {
+	if r := d.checkImport(handleType); r != Success {
+		return 0, r
+	}
+	file, size, err := openSealedFile(int(fd))
+	if err != nil {
+		return 0, resultOf(err)
+	}
+	if !d.isWhole(size) {
+		return 0, firstFailure(resultOf(unix.Close(file)), ErrorInvalidValue)
+	}
+	return d.store.adopt(file, size), Success
 }
 
 func (d *host) snapshot() Snapshot {

@@ -121,6 +121,15 @@ func resizeFile(fd int, size uint64) error {
 	return unix.Ftruncate(fd, int64(size))
 }
 
+// The seals of a file whose size is final, and those that would keep it from being written.
+const (
+	sizeSeals  = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
+	writeSeals = unix.F_SEAL_WRITE | unix.F_SEAL_FUTURE_WRITE
+)
+
+// errNoSealedFile says that a descriptor is not of a file that createSealedFile made.
+var errNoSealedFile = errors.New("no file of a driver")
+
 // createSealedFile makes a file whose size is final, also for those who are
 // given the file.
 func createSealedFile(size uint64) (int, error) {
@@ -129,12 +138,57 @@ func createSealedFile(size uint64) (int, error) {
 		return 0, err
 	}
 	if err = resizeFile(fd, size); err == nil {
-		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL)
+		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, sizeSeals)
 	}
 	if err != nil {
 		return 0, errors.Join(err, unix.Close(fd))
 	}
 	return fd, nil
+}
+
+// openSealedFile makes a descriptor of its own for a file that createSealedFile
+// made, here or in another process, and tells the file's size. What the caller
+// does with fd meanwhile does not matter: all is asked of the new descriptor.
+func openSealedFile(fd int) (file int, size uint64, err error) {
+	file, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3) // a standard file it must not become
+	if errors.Is(err, unix.EBADF) {
+		return 0, 0, errNoSealedFile
+	}
+	if err != nil {
+		return 0, 0, err
+	}
+	if size, err = sealedSize(file); err != nil {
+		return 0, 0, errors.Join(err, unix.Close(file))
+	}
+	return file, size, nil
+}
+
+// sealedSize tells the size of a file that can be written and whose size is
+// final, so that no access to a mapping of it can fault later. The kernel may add
+// seals of its own.
+func sealedSize(file int) (uint64, error) {
+	seals, err := unix.FcntlInt(uintptr(file), unix.F_GET_SEALS, 0)
+	if isAny(err, unix.EINVAL, unix.EBADF) { // a file that cannot have seals, or one that is only a path
+		return 0, errNoSealedFile
+	}
+	if err != nil {
+		return 0, err
+	}
+	if seals&sizeSeals != sizeSeals || seals&writeSeals != 0 {
+		return 0, errNoSealedFile
+	}
+	flags, err := unix.FcntlInt(uintptr(file), unix.F_GETFL, 0)
+	if err != nil {
+		return 0, err
+	}
+	if flags&unix.O_ACCMODE != unix.O_RDWR {
+		return 0, errNoSealedFile
+	}
+	var info unix.Stat_t
+	if err := unix.Fstat(file, &info); err != nil {
+		return 0, err
+	}
+	return uint64(info.Size), nil
 }
 
 // dropPages gives the pages of a part of a file back to the system.

@@ -10,23 +10,25 @@ type Function string
 
 // The functions of the driver.
 const (
-	DeviceGetCount              Function = "DeviceGetCount"
-	MemGetAllocationGranularity Function = "MemGetAllocationGranularity"
-	MemAddressReserve           Function = "MemAddressReserve"
-	MemAddressFree              Function = "MemAddressFree"
-	MemCreate                   Function = "MemCreate"
-	MemRelease                  Function = "MemRelease"
-	MemMap                      Function = "MemMap"
-	MemUnmap                    Function = "MemUnmap"
-	MemSetAccess                Function = "MemSetAccess"
-	MemGetInfo                  Function = "MemGetInfo"
-	MemExportToShareableHandle  Function = "MemExportToShareableHandle"
+	DeviceGetCount               Function = "DeviceGetCount"
+	MemGetAllocationGranularity  Function = "MemGetAllocationGranularity"
+	MemAddressReserve            Function = "MemAddressReserve"
+	MemAddressFree               Function = "MemAddressFree"
+	MemCreate                    Function = "MemCreate"
+	MemRelease                   Function = "MemRelease"
+	MemMap                       Function = "MemMap"
+	MemUnmap                     Function = "MemUnmap"
+	MemSetAccess                 Function = "MemSetAccess"
+	MemGetInfo                   Function = "MemGetInfo"
+	MemExportToShareableHandle   Function = "MemExportToShareableHandle"
+	MemImportFromShareableHandle Function = "MemImportFromShareableHandle"
 )
 
 func (f Function) isKnown() bool {
 	switch f {
 	case DeviceGetCount, MemGetAllocationGranularity, MemAddressReserve, MemAddressFree,
-		MemCreate, MemRelease, MemMap, MemUnmap, MemSetAccess, MemGetInfo, MemExportToShareableHandle:
+		MemCreate, MemRelease, MemMap, MemUnmap, MemSetAccess, MemGetInfo, MemExportToShareableHandle,
+		MemImportFromShareableHandle:
 		return true
 	default:
 		return false

@@ -104,18 +104,39 @@ func TestSetAccessRefusesUnknownAccess(t *testing.T) {
 	va := reserve(t, d, granule)
 	allocate(t, d, va, granule)
 	for _, access := range []int32{2, 4, -1} {
-		assert.Equal(t, hostvmm.ErrorInvalidValue, d.MemSetAccess(va, granule, access))
+		assert.Equal(t, hostvmm.ErrorInvalidValue, d.MemSetAccess(va, granule, access, 0))
 	}
 	assert.False(t, writeFaults(va))
 	unmap(t, d, va, granule)
 }
 
 // MemSetAccess and MemUnmap take the same ranges: whole mappings without a hole.
+// Host memory has one owner: a device that there is changes nothing, one that there is not is refused.
+func TestSetAccessOfDevices(t *testing.T) {
+	for _, mode := range modes {
+		d := open(t, hostvmm.Options{Mode: mode, Devices: 3})
+		va := reserve(t, d, granule)
+		handle := create(t, d, granule, hostvmm.HandleTypeNone)
+		mapAt(t, d, va, granule, handle)
+		for _, device := range []int32{3, 64, -1} {
+			assert.Equal(t, hostvmm.ErrorInvalidDevice, d.MemSetAccess(va, granule, hostvmm.AccessReadWrite, device))
+			assert.Equal(t, hostvmm.ErrorInvalidValue, d.MemSetAccess(va, 0, hostvmm.AccessReadWrite, device))
+		}
+		assert.True(t, readFaults(va))
+		for device := range int32(3) {
+			assert.Equal(t, hostvmm.Success, d.MemSetAccess(va, granule, hostvmm.AccessReadWrite, device))
+			assert.Equal(t, mode == hostvmm.Record, writeFaults(va))
+		}
+		unmap(t, d, va, granule)
+		release(t, d, handle)
+	}
+}
+
 func TestRangesOfMappings(t *testing.T) {
 	functions := map[string]func(*hostvmm.Driver, uint64, uint64) hostvmm.Result{
 		"MemUnmap": (*hostvmm.Driver).MemUnmap,
 		"MemSetAccess": func(d *hostvmm.Driver, va, size uint64) hostvmm.Result {
-			return d.MemSetAccess(va, size, hostvmm.AccessNone)
+			return d.MemSetAccess(va, size, hostvmm.AccessNone, 0)
 		},
 	}
 	tests := []struct {

@@ -16,6 +16,7 @@ type memory struct {
 	offset     uint64
 	size       uint64
 	exportable bool // the file is its own, else it is the store's
+	imported   bool // it was created elsewhere, and counts there
 	references int  // the handle, and each mapping
 }
 
@@ -29,7 +30,7 @@ type store struct {
 	mu      sync.Mutex
 	handles map[uint64]*memory
 	last    uint64 // the latest handle
-	created uint64 // bytes that exist
+	created uint64 // bytes that exist and were created here
 	shared  sharedFile
 }
 
@@ -53,9 +54,22 @@ func (s *store) create(size uint64, exportable bool) (uint64, Result) {
 		return 0, resultOf(err)
 	}
 	s.created += size
+	return s.name(m), Success
+}
+
+// adopt makes a handle that refers to memory which exists already: a file that
+// is the store's from now on.
+func (s *store) adopt(fd int, size uint64) uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.name(&memory{fd: fd, size: size, exportable: true, imported: true, references: 1})
+}
+
+// name makes a handle of a memory. The caller has the lock.
+func (s *store) name(m *memory) uint64 {
 	s.last++
 	s.handles[s.last] = m
-	return s.last, Success
+	return s.last
 }
 
 func (s *store) capacityLeft() uint64 {
@@ -127,7 +141,9 @@ func (s *store) free(m *memory) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.created -= m.size
+	if !m.imported {
+		s.created -= m.size
+	}
 	if !m.exportable {
 		s.shared.give(m.offset, m.size)
 	}

@@ -39,8 +39,8 @@ func (d *record) memUnmap(va, size uint64) Result {
 	return d.checkRange(va, size)
 }
 
-func (d *record) memSetAccess(va, size uint64, access int32) Result {
-	return d.checkAccess(va, size, access)
+func (d *record) memSetAccess(va, size uint64, access, device int32) Result {
+	return d.checkAccess(va, size, access, device)
 }
 
 func (d *record) memGetInfo() (free, total uint64, r Result) {
@@ -50,6 +50,13 @@ func (d *record) memGetInfo() (free, total uint64, r Result) {
 
 func (d *record) memExportToShareableHandle(handle uint64, handleType int32, flags uint64) (int32, Result) {
 	if r := d.checkExport(handle, handleType, flags); r != Success {
+		return 0, r
+	}
+	return 0, ErrorNotSupported
+}
+
+func (d *record) memImportFromShareableHandle(_, handleType int32) (uint64, Result) {
+	if r := d.checkImport(handleType); r != Success {
 		return 0, r
 	}
 	return 0, ErrorNotSupported

@@ -14,6 +14,7 @@ func TestRecordChecksWhatItCan(t *testing.T) {
 	va := reserve(t, d, granule)
 	handle := create(t, d, granule, hostvmm.HandleTypePosixFD)
 	var fd int32
+	var imported uint64
 	for what, r := range map[string]hostvmm.Result{
 		"map offset":          d.MemMap(va, granule, minGranule, handle, 0),
 		"map flags":           d.MemMap(va, granule, 0, handle, 1),
@@ -24,14 +25,17 @@ func TestRecordChecksWhatItCan(t *testing.T) {
 		"unmap size 0":        d.MemUnmap(va, 0),
 		"unmap past the end":  d.MemUnmap(va, 1<<64-granule),
 		"unmap address 0":     d.MemUnmap(0, granule),
-		"access unknown":      d.MemSetAccess(va, granule, 2),
-		"access misaligned":   d.MemSetAccess(va+4096, granule, hostvmm.AccessRead),
+		"access unknown":      d.MemSetAccess(va, granule, 2, 0),
+		"access misaligned":   d.MemSetAccess(va+4096, granule, hostvmm.AccessRead, 0),
 		"release 0":           d.MemRelease(0),
 		"export flags":        d.MemExportToShareableHandle(&fd, handle, hostvmm.HandleTypePosixFD, 1),
 		"export without type": d.MemExportToShareableHandle(&fd, handle, hostvmm.HandleTypeNone, 0),
+		"import without type": d.MemImportFromShareableHandle(&imported, 3, hostvmm.HandleTypeNone),
 	} {
 		assert.Equal(t, hostvmm.ErrorInvalidValue, r, what)
 	}
+	assert.Equal(t, hostvmm.ErrorInvalidDevice, d.MemSetAccess(va, granule, hostvmm.AccessRead, 1))
+	assert.Equal(t, hostvmm.ErrorNotSupported, d.MemImportFromShareableHandle(&imported, 3, hostvmm.HandleTypePosixFD))
 	assert.Equal(t, hostvmm.ErrorNotSupported, d.MemExportToShareableHandle(&fd, handle, hostvmm.HandleTypePosixFD, 0))
 }
 

@@ -45,11 +45,13 @@ func (r Result) String() string {
 	return fmt.Sprintf("HOSTVMM_RESULT(%d)", int32(r))
 }
 
-// resultOf says what a refusal of the kernel means to the driver's caller.
+// resultOf says what a refusal of the kernel, or a file that is not a driver's, means to the driver's caller.
 func resultOf(err error) Result {
 	switch {
 	case err == nil:
 		return Success
+	case errors.Is(err, errNoSealedFile):
+		return ErrorInvalidValue
 	case isAny(err, unix.ENOMEM, unix.ENOSPC, unix.EFBIG, unix.EAGAIN):
 		return ErrorOutOfMemory
 	case isAny(err, unix.EPERM, unix.EACCES):

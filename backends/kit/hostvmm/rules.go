@@ -74,12 +74,22 @@ func (r *rules) checkRange(va, size uint64) Result {
 	return check(r.isRange(va, size))
 }
 
-func (r *rules) checkAccess(va, size uint64, access int32) Result {
-	return check(r.isRange(va, size) && (access == AccessNone || access == AccessRead || access == AccessReadWrite))
+func (r *rules) checkAccess(va, size uint64, access, device int32) Result {
+	if !r.isRange(va, size) || access != AccessNone && access != AccessRead && access != AccessReadWrite {
+		return ErrorInvalidValue
+	}
+	if device < 0 || device >= r.devices {
+		return ErrorInvalidDevice
+	}
+	return Success
 }
 
 func (r *rules) checkExport(handle uint64, handleType int32, flags uint64) Result {
 	return check(handle != 0 && handleType == HandleTypePosixFD && flags == 0)
+}
+
+func (r *rules) checkImport(handleType int32) Result {
+	return check(handleType == HandleTypePosixFD)
 }
 
 // isWhole says whether size is some granules.

@@ -72,11 +72,11 @@ func (w *watcher) memUnmap(va, size uint64) (r Result) {
 	return r
 }
 
-func (w *watcher) memSetAccess(va, size uint64, access int32) (r Result) {
+func (w *watcher) memSetAccess(va, size uint64, access, device int32) (r Result) {
 	if r = w.faults.next(MemSetAccess); r == Success {
-		r = w.device.memSetAccess(va, size, access)
+		r = w.device.memSetAccess(va, size, access, device)
 	}
-	w.log.add(MemSetAccess, r, va, size, uint64(access))
+	w.log.add(MemSetAccess, r, va, size, uint64(access), uint64(device))
 	return r
 }
 
@@ -94,4 +94,12 @@ func (w *watcher) memExportToShareableHandle(handle uint64, handleType int32, fl
 	}
 	w.log.add(MemExportToShareableHandle, r, uint64(fd), handle, uint64(handleType), flags)
 	return fd, r
+}
+
+func (w *watcher) memImportFromShareableHandle(fd, handleType int32) (handle uint64, r Result) {
+	if r = w.faults.next(MemImportFromShareableHandle); r == Success {
+		handle, r = w.device.memImportFromShareableHandle(fd, handleType)
+	}
+	w.log.add(MemImportFromShareableHandle, r, handle, uint64(fd), uint64(handleType))
+	return handle, r
 }

@@ -31,12 +31,15 @@ func callEverything(d *hostvmm.Driver) []hostvmm.Call {
 	log(hostvmm.MemCreate, r, handle, granule, 1, 0)
 	r = d.MemMap(va, granule, 0, handle, 0)
 	log(hostvmm.MemMap, r, va, granule, 0, handle, 0)
-	r = d.MemSetAccess(va, granule, hostvmm.AccessReadWrite)
-	log(hostvmm.MemSetAccess, r, va, granule, 3)
+	r = d.MemSetAccess(va, granule, hostvmm.AccessReadWrite, 1)
+	log(hostvmm.MemSetAccess, r, va, granule, 3, 1)
 	r = d.MemGetInfo(&free, &total)
 	log(hostvmm.MemGetInfo, r, free, total)
 	r = d.MemExportToShareableHandle(&fd, handle, -1, 7)
 	log(hostvmm.MemExportToShareableHandle, r, uint64(fd), handle, 1<<64-1, 7)
+	imported := uint64(0)
+	r = d.MemImportFromShareableHandle(&imported, -1, -1)
+	log(hostvmm.MemImportFromShareableHandle, r, imported, 1<<64-1, 1<<64-1)
 	r = d.MemUnmap(va, granule)
 	log(hostvmm.MemUnmap, r, va, granule)
 	r = d.MemRelease(handle)
@@ -49,14 +52,15 @@ func callEverything(d *hostvmm.Driver) []hostvmm.Call {
 func TestCalls(t *testing.T) {
 	for name, mode := range modes {
 		t.Run(name, func(t *testing.T) {
-			d := open(t, hostvmm.Options{Mode: mode, Log: 100})
+			d := open(t, hostvmm.Options{Mode: mode, Devices: 2, Log: 100})
 			assert.Empty(t, d.Calls())
 			want := callEverything(d)
 			assert.Equal(t, want, d.Calls())
 			for _, call := range want {
-				if call.Function == hostvmm.MemExportToShareableHandle {
+				switch call.Function {
+				case hostvmm.MemExportToShareableHandle, hostvmm.MemImportFromShareableHandle:
 					assert.Equal(t, hostvmm.ErrorInvalidValue, call.Result, "a refused call is remembered too")
-				} else {
+				default:
 					assert.Equal(t, hostvmm.Success, call.Result, call.Function)
 				}
 			}
@@ -65,15 +69,15 @@ func TestCalls(t *testing.T) {
 }
 
 func TestCallsKeepsTheLatest(t *testing.T) {
-	for _, length := range []uint64{1, 3, 10, 11} {
-		d := open(t, hostvmm.Options{Log: length})
+	for _, length := range []uint64{1, 3, 11, 12} {
+		d := open(t, hostvmm.Options{Devices: 2, Log: length})
 		all := callEverything(d)
 		assert.Equal(t, all[uint64(len(all))-length:], d.Calls())
 	}
 }
 
 func TestCallsWithoutLog(t *testing.T) {
-	d := open(t, hostvmm.Options{})
+	d := open(t, hostvmm.Options{Devices: 2})
 	require.Equal(t, hostvmm.Success, d.Inject(hostvmm.Fault{Function: hostvmm.MemMap, Skip: 100, Result: hostvmm.ErrorDeviceLost}))
 	callEverything(d)
 	assert.Empty(t, d.Calls())
@@ -81,10 +85,10 @@ func TestCallsWithoutLog(t *testing.T) {
 
 func TestInjectInEveryFunction(t *testing.T) {
 	for name, mode := range modes {
-		d := open(t, hostvmm.Options{Mode: mode, Log: 100})
+		d := open(t, hostvmm.Options{Mode: mode, Devices: 2, Log: 100})
 		for _, call := range callEverything(d) {
 			t.Run(name+"/"+string(call.Function), func(t *testing.T) {
-				d, r := hostvmm.Open(0, hostvmm.Options{Mode: mode, Log: 100})
+				d, r := hostvmm.Open(0, hostvmm.Options{Mode: mode, Devices: 2, Log: 100})
 				require.Equal(t, hostvmm.Success, r)
 				defer d.Close()
 				require.Equal(t, hostvmm.Success, d.Inject(hostvmm.Fault{Function: call.Function, Result: hostvmm.ErrorDeviceLost}))

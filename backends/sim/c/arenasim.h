@@ -23,8 +23,14 @@ uint64_t arenasim_reset(void);
  *   refuses            a handle type that cannot be created although its attribute is 1, by its number
  *   refuses_rdma       1: memory for rdma cannot be created although its attribute is 1
  *   latency            nanoseconds that each call takes, 0
- *   instant            1: create, map, grant, unmap and release answer at once and do nothing
- *   mapping_limit      how many mappings can be granted, 0 for any number
+ *   cost_reserve, cost_create, cost_map, cost_grant, cost_unmap, cost_release
+ *                      nanoseconds more that such a call takes when it succeeds, 0. They are spent after it was done
+ *                      and without a lock: calls of several threads overlap
+ *   cost_grant_mib, cost_release_mib  nanoseconds more for each MiB that is granted, or that the handle has, 0
+ *   instant            1: create, map, grant, unmap and release answer at once and do nothing: neither latency nor a
+ *                      cost is spent on them
+ *   mapping_limit      how many mappings can be granted, to one device or several, 0 for any number
+ *   peer_refused       the ordinal, and 1 more, of a device to which nothing can be granted (not_supported), 0 for none
  *   fd_per_handle      1: each handle takes one of the process's first file descriptors; else one above 511
  *   grant_fails_on_tail  1: a grant fails that begins behind another mapping of its reservation
  *   map_does_nothing   1: a map answers success and maps nothing
@@ -45,6 +51,9 @@ uint64_t arenasim_fail_not(void);
 
 /* How many objects there are: 0 reservations, 1 handles, 2 mappings, 3 retained contexts. */
 uint64_t arenasim_objects(uint64_t kind);
+/* Whether a device has access to the mapping at an address, 0 where nothing is mapped. The CPU has access to what any
+ * device has. */
+uint64_t arenasim_granted(uint64_t address, uint64_t device);
 /* How often memory was unmapped while work that uses it was pending. */
 uint64_t arenasim_violations(void);
 /* How often an operation was called since this was last asked. */

@@ -21,7 +21,8 @@
 struct settings {
   uint64_t devices, capacity, granule, min_granule, version, refuses_rdma, latency, instant, mapping_limit;
   uint64_t fd_per_handle, grant_fails_on_tail, map_does_nothing, reserve_gives_null, unmap_keeps_memory,
-      retain_takes_no_reference;
+      retain_takes_no_reference, peer_refused;
+  uint64_t cost_reserve, cost_create, cost_map, cost_grant, cost_unmap, cost_release, cost_grant_mib, cost_release_mib;
   uint8_t lacks[SIM_ATTRIBUTES], refuses[SIM_HANDLE_TYPES];
 };
 
@@ -49,7 +50,7 @@ struct mapping {
   uint64_t va, size;
   struct memory *memory;
   struct reservation *in;
-  int granted;
+  uint64_t granted; /* which devices have access: bit n is device n */
   struct mapping *next;
 };
 
@@ -235,6 +236,7 @@ static enum sim_class create(struct sim_args *a) {
 static enum sim_class release(struct sim_args *a) {
   struct memory *m = memory_of(a->handle);
   if (!m) return SIM_CLASS_INVALID_ARGUMENT;
+  a->size = m->size; /* what the call costs depends on it */
   if (!--m->references) m->handle = 0;
   drop(m);
   return SIM_CLASS_NONE;
@@ -317,16 +319,27 @@ static enum sim_class unmap(struct sim_args *a) {
   return SIM_CLASS_NONE;
 }
 
+/* ungranted counts the mappings in a range that no device has access to. */
+static uint64_t ungranted(uint64_t va, uint64_t size) {
+  uint64_t count = 0;
+  for (struct mapping *m = mappings; m; m = m->next) {
+    if (m->va >= va && m->va - va < size && !m->granted) count++;
+  }
+  return count;
+}
+
 static enum sim_class grant(struct sim_args *a) {
   if (!is_device(a->device) || !covered(a->va, a->size)) return SIM_CLASS_INVALID_ARGUMENT;
   struct reservation *in = reservation_at(a->va, a->size);
   if (settings.grant_fails_on_tail && in && a->va != in->va) return SIM_CLASS_INVALID_ARGUMENT;
-  if (settings.mapping_limit && granted >= settings.mapping_limit) return SIM_CLASS_OUT_OF_MEMORY;
+  if (settings.peer_refused && (uint64_t)a->device == settings.peer_refused - 1) return SIM_CLASS_NOT_SUPPORTED;
+  uint64_t more = ungranted(a->va, a->size); /* a further device takes no further mapping */
+  if (settings.mapping_limit && more && granted + more > settings.mapping_limit) return SIM_CLASS_OUT_OF_MEMORY;
   for (struct mapping *m = mappings; m; m = m->next) {
     if (m->va < a->va || m->va - a->va >= a->size) continue;
     if (mprotect((void *)(uintptr_t)m->va, m->size, PROT_READ | PROT_WRITE)) return SIM_CLASS_OUT_OF_MEMORY;
     if (!m->granted) granted++;
-    m->granted = 1;
+    m->granted |= UINT64_C(1) << a->device;
   }
   return SIM_CLASS_NONE;
 }
@@ -580,6 +593,54 @@ static int needs_current(enum sim_op op) {
   }
 }
 
+/* What calls cost. */
+
+static uint64_t for_each_mib(uint64_t nanoseconds, uint64_t size) {
+  const uint64_t mib = 1 << 20;
+  return size / mib * nanoseconds + size % mib * nanoseconds / mib;
+}
+
+/* cost_of is what a call that was done costs, in nanoseconds. The caller has the lock. */
+static uint64_t cost_of(enum sim_op op, const struct sim_args *a) {
+  switch (op) {
+  case SIM_OP_RESERVE:
+    return settings.cost_reserve;
+  case SIM_OP_CREATE:
+    return settings.cost_create;
+  case SIM_OP_MAP:
+    return settings.cost_map;
+  case SIM_OP_GRANT:
+    return settings.cost_grant + for_each_mib(settings.cost_grant_mib, a->size);
+  case SIM_OP_UNMAP:
+    return settings.cost_unmap;
+  case SIM_OP_RELEASE:
+    return settings.cost_release + for_each_mib(settings.cost_release_mib, a->size);
+  default:
+    return 0;
+  }
+}
+
+#define SECOND INT64_C(1000000000)
+
+static int64_t monotonic(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec * SECOND + t.tv_nsec;
+}
+
+/* spend takes a time, and hardly more: the kernel wakes a thread up to this much too late, and that long it spins. The
+ * caller has no lock, so that threads spend theirs side by side. */
+static void spend(uint64_t nanoseconds) {
+  const int64_t late = 100000;
+  if (!nanoseconds) return;
+  int64_t end = monotonic() + (int64_t)nanoseconds, until = end - late;
+  struct timespec wake = {(time_t)(until / SECOND), (long)(until % SECOND)};
+  while (monotonic() < until && clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &wake, NULL) == EINTR) { /* a signal */
+  }
+  while (monotonic() < end) {
+  }
+}
+
 int sim_instant;
 
 int32_t sim_at_once(void *handle) {
@@ -593,14 +654,17 @@ enum sim_class sim_do(enum sim_op op, struct sim_args *args) {
   if (atomic_load_explicit(&forked, memory_order_relaxed)) return SIM_CLASS_UNAVAILABLE;
   pthread_mutex_lock(&lock);
   enum sim_class class;
+  uint64_t cost = 0;
   if (!atomic_load(&initialised) && op != SIM_OP_INITIALIZE && op != SIM_OP_DRIVER_VERSION) {
     class = settings.devices ? SIM_CLASS_UNAVAILABLE : SIM_CLASS_NO_DEVICE;
   } else if (needs_current(op) && current() < 0) {
     class = SIM_CLASS_NO_CONTEXT;
   } else {
     class = operation(op, args);
+    if (class == SIM_CLASS_NONE) cost = cost_of(op, args);
   }
   pthread_mutex_unlock(&lock);
+  spend(cost);
   return class;
 }
 
@@ -729,7 +793,9 @@ uint64_t arenasim_reset(void) {
 #define SETTINGS(F)                                                                                       \
   F(capacity) F(granule) F(min_granule) F(version) F(refuses_rdma) F(latency) F(instant) F(mapping_limit)  \
   F(fd_per_handle) F(grant_fails_on_tail) F(map_does_nothing) F(reserve_gives_null) F(unmap_keeps_memory)  \
-  F(retain_takes_no_reference)
+  F(retain_takes_no_reference) F(peer_refused)                                                             \
+  F(cost_reserve) F(cost_create) F(cost_map) F(cost_grant) F(cost_unmap) F(cost_release)                   \
+  F(cost_grant_mib) F(cost_release_mib)
 
 static uint64_t set(struct settings *s, const char *name, uint64_t value) {
 #define SET(field) \
@@ -792,6 +858,15 @@ uint64_t arenasim_objects(uint64_t kind) {
   }
   pthread_mutex_unlock(&lock);
   return count;
+}
+
+uint64_t arenasim_granted(uint64_t address, uint64_t device) {
+  if (device >= MAX_DEVICES) return 0;
+  pthread_mutex_lock(&lock);
+  struct mapping *m = mapping_at(address);
+  uint64_t has = m ? m->granted >> device & 1 : 0;
+  pthread_mutex_unlock(&lock);
+  return has;
 }
 
 uint64_t arenasim_violations(void) {
