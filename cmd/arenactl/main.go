@@ -1,4 +1,4 @@
-// Command arenactl is for people who run arenas: it looks at what a machine has.
+// Command arenactl is for people who run arenas: it looks at what a machine has, and at what an arena did.
 package main
 
 import (
@@ -12,6 +12,7 @@ import (
 
 	"github.com/arenagen/arenagen/backends/all"
 	"github.com/arenagen/arenagen/backends/kit/doctor"
+	"github.com/arenagen/arenagen/internal/trace"
 )
 
 var errNoDevice = errors.New("no GPU backend has a device that can be used")
@@ -19,18 +20,25 @@ var errNoDevice = errors.New("no GPU backend has a device that can be used")
 func main() {
 	if err := newCommand().Execute(); err != nil {
 		fmt.Fprintln(os.Stderr, "arenactl:", err)
-		os.Exit(1)
+		os.Exit(exitCode(err))
 	}
+}
+
+func exitCode(err error) int {
+	if errors.Is(err, trace.ErrFormat) {
+		return 2
+	}
+	return 1
 }
 
 func newCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:           "arenactl",
-		Short:         "Look at what GPU memory arenas have on this machine",
+		Short:         "Look at what GPU memory arenas have on this machine, and at what they did",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	command.AddCommand(newDoctor())
+	command.AddCommand(newDoctor(), newTrace())
 	return command
 }
 
