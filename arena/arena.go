@@ -33,11 +33,25 @@ type Config struct {
 	Drain vmm.Drain
 	// Placement says how allocations share physical handles.
 	Placement Placement
+	// Cache is how many bytes of released handles are kept for later allocations of the same size, 0 for none. Only a
+	// driver's handles can be kept.
+	Cache uint64
+	// Prefetch is how many bytes of slabs may be mapped before they are needed, in the background, 0 for none. It begins
+	// with the first allocation. Only slabs can be mapped ahead; less than one slab is none.
+	Prefetch uint64
+	// Reuse has addresses used again that memory was taken away from, the lowest first. A free that arrives late may meet
+	// another allocation at the same address then.
+	Reuse bool
+	// Peers are the devices that reach the memory beside the arena's own.
+	Peers []int
+	// Events is how many of the latest events are remembered, rounded up to a power of two, 0 for none.
+	Events int
 }
 
 // An Arena gives out the addresses of one reservation and has its backend put
 // memory behind them. Its methods are safe for concurrent use, and none of them
-// waits for another's call to the backend, except Close, CloseAndDrain and Release.
+// waits for another's call to the backend, except Close, CloseAndDrain and Release, and Trim, Reset, AddPeer and an allocation that finds no
+// memory for a slab that is being mapped ahead.
 type Arena struct {
 	shards [shardCount]shard // first, where cache lines begin
 
@@ -51,15 +65,32 @@ type Arena struct {
 	drain   vmm.Drain
 	slabs   *slabs // nil where each allocation has a handle of its own
 	placed  Placement
+	special atomic.Bool // there is more to do than to allocate and to release
+	keeper  keeper      // nil where handles are not the arena's to keep
+	cache   cache
+	ahead   ahead
+	holes   *holes                // nil unless addresses are used again
+	peers   atomic.Pointer[[]int] // never written once it is published
+	shared  shared
+	epoch   atomic.Uint64 // grows whenever addresses may be mapped again that were before
+	tags    tags
+	trace   *ring // nil unless events are remembered
+	changes atomic.Pointer[ring]
+	born    int64 // by the clock
+
+	shortage atomic.Pointer[func(Shortage) bool]
 
 	refused atomic.Uint64 // allocations that the backend was not asked for
 	strange atomic.Uint64 // frees of addresses outside the reservation or inside a granule
 	lost    atomic.Pointer[lostDevice]
 
+	otherDevice atomic.Uint64 // frees through a router that named another device
+
 	end  ending
 	late deferred
-	_    [64]byte // bump is what every allocation writes
+	_    [64]byte // what follows is what every allocation writes
 	bump bump
+	size extent
 }
 
 const (
@@ -71,14 +102,15 @@ const (
 // allocation and a free touch is first, in two cache lines, and no line belongs to two shards.
 type shard struct {
 	mu sync.Mutex
-	// The fields below are guarded by mu, but for settled. No call to the backend is made under it.
+	// The fields below are guarded by mu, but for settled and flights. No call to the backend is made under it.
 	table    table
-	ended    uint64        // allocations that came back from the backend
-	settling uint64        // frees that went to the backend
-	settled  atomic.Uint64 // frees that came back from the backend
+	flights  [flightsAtHand]flight // the calls under way
+	settling uint64                // frees that went to the backend
+	settled  atomic.Uint64         // frees that came back from the backend
 	counts   counts
-	closed   bool // Close has begun: frees are late
-	_        [47]byte
+	more     []*flight // further ones
+	closed   bool      // Close has begun: frees are late
+	_        [7]byte
 }
 
 // counts are a shard's share of Stats.
@@ -108,7 +140,7 @@ func New(backend Backend, config Config) (*Arena, error) {
 	if err != nil {
 		return nil, err
 	}
-	slabSize, err := config.Placement.slabSize(granule, total)
+	slabSize, err := config.Placement.slabSize(granule, total, largestHandle(backend))
 	if err != nil {
 		return nil, err
 	}
@@ -121,6 +153,7 @@ func New(backend Backend, config Config) (*Arena, error) {
 		return nil, errors.Join(err, backend.Unreserve(base, total))
 	}
 	a := &Arena{
+		born:    clock.refresh(),
 		backend: calm(backend),
 		base:    base,
 		total:   total,
@@ -135,33 +168,59 @@ func New(backend Backend, config Config) (*Arena, error) {
 	if slabSize > 0 {
 		a.slabs, a.shift = &slabs{size: slabSize}, uint(bits.TrailingZeros64(SlabUnit))
 	}
-	a.bump.init(total >> a.shift)
+	a.bump.total = total >> a.shift
 	a.end.init()
-	if err := a.prepare(config.Placement); err != nil {
+	if err := a.prepare(backend, config); err != nil {
 		return nil, errors.Join(err, a.backend.Unreserve(base, total))
 	}
 	return a, nil
 }
 
-// prepare makes what is there from the beginning.
-func (a *Arena) prepare(p Placement) error {
-	a.placed = p
+// prepare sets up what goes beyond a handle for each allocation, and makes what is there from the beginning.
+func (a *Arena) prepare(backend Backend, c Config) error {
+	a.placed = c.Placement
+	a.keeper, _ = backend.(keeper)
+	a.trace = newRing(c.Events)
+	if err := a.prepareCache(c); err != nil {
+		return err
+	}
+	for _, device := range c.Peers {
+		if err := a.AddPeer(device); err != nil {
+			return err
+		}
+	}
 	if a.slabs == nil {
 		return nil
 	}
 	if a.granule < SlabUnit || a.base&(SlabUnit-1) != 0 {
 		return invalid("slabs need a granule and a base that are multiples of %d bytes, got %d and %#x", SlabUnit, a.granule, a.base)
 	}
-	if p.kind != InSingle {
+	if c.Placement.kind != InSingle {
 		return nil
 	}
-	handle, err := a.callAllocate(a.base, a.total)
+	handle, err := a.place(a.base, a.total, EventMapped)
 	if err != nil {
 		return fmt.Errorf("make the single handle of %d bytes: %w", a.total, err)
 	}
-	a.bump.take(a.total >> a.shift)
-	a.endWithoutRecord()
+	a.bump.take(a.total>>a.shift, 0)
 	a.slabs.add(slab{start: a.base, size: a.total, handle: handle, kept: true}, 0)
+	return nil
+}
+
+func (a *Arena) prepareCache(c Config) error {
+	switch {
+	case c.Cache > 0 && a.keeper == nil:
+		return fmt.Errorf("a cache of handles in an arena over callbacks: %w", vmm.ClassNotSupported)
+	case c.Prefetch > 0 && c.Placement.kind != InSlabs:
+		return invalid("only slabs can be mapped ahead: prefetch must be 0 where they are placed %v, got %d", c.Placement, c.Prefetch)
+	case c.Events < 0 || c.Events > MaxEvents:
+		return invalid("events must be 0 to %d, got %d", MaxEvents, c.Events)
+	}
+	a.cache.budget, a.ahead.budget = c.Cache, c.Prefetch
+	a.special.Store(c.Cache > 0 || c.Reuse || c.Events > 0)
+	if c.Reuse {
+		a.holes = &holes{}
+	}
 	return nil
 }
 
@@ -201,10 +260,15 @@ func (c Config) rounded(granule uint64) (uint64, error) {
 	if !ok {
 		return 0, fmt.Errorf("total of %d bytes: %w", c.Total, ErrOverflow)
 	}
-	if total/granule > maxGranules {
-		return 0, invalid("total of %d bytes has more than %d granules of %d bytes", c.Total, uint64(maxGranules), granule)
-	}
 	return total, nil
+}
+
+// largestHandle is the largest handle that a backend can create, in bytes.
+func largestHandle(backend Backend) uint64 {
+	if limited, ok := backend.(interface{ MaxHandle() uint64 }); ok && limited.MaxHandle() != 0 {
+		return limited.MaxHandle()
+	}
+	return math.MaxUint64
 }
 
 // roundUp rounds a positive size up to a granule. ok is false when the result is no int64.
@@ -221,6 +285,8 @@ type Request struct {
 	Align uint64
 	// Stream is the stream that will use the memory, for the record.
 	Stream uint64
+	// Tag is what the allocation is counted under beside the arena: 1 to MaxTags-1, or 0 for the arena's own tag.
+	Tag Tag
 }
 
 // Malloc allocates size bytes and returns their device address. See Allocate.
@@ -239,19 +305,50 @@ func (a *Arena) Allocate(req Request) (uint64, error) {
 	if a.slabs.fits(req.Size) {
 		return a.allocateInSlab(req)
 	}
-	offset, word, ok := a.bump.take(rounded >> a.shift)
-	if !ok {
-		return 0, a.refuse(a.noRoom(req.Size, rounded, offset, word))
+	f, va, err := a.addresses(req.Size, rounded)
+	if err != nil {
+		return 0, a.refuse(err)
 	}
 	if a.late.waiting.Load() {
 		a.retryDeferred()
 	}
-	va := a.base + offset<<a.shift
-	handle, err := a.callAllocate(va, rounded)
-	if err := a.record(record{key: offset + 1, size: rounded, handle: handle, stream: req.Stream}, err); err != nil {
+	told := a.audience()
+	handle, err := a.obtain(va, rounded)
+	r := record{key: (va-a.base)>>a.shift + 1, size: rounded, handle: handle, stream: req.Stream, birth: a.birthOf(a.tagOf(req))}
+	if err = a.record(r, err); err == nil {
+		err = a.catchUp(told, r)
+	}
+	a.land(f)
+	if err != nil {
 		return 0, err
 	}
 	return va, nil
+}
+
+// addresses takes some for an allocation with a handle of its own: some that were used before, or the next ones.
+func (a *Arena) addresses(size int64, rounded uint64) (f *flight, va uint64, err error) {
+	if a.holes == nil {
+		f, offset, word, ok := a.takeOff(rounded >> a.shift)
+		if !ok {
+			return nil, 0, a.noRoom(size, rounded, offset, word)
+		}
+		return f, a.base + offset<<a.shift, nil
+	}
+	// In this order: a reset sees who took some of them.
+	f, ok := a.admit()
+	if !ok {
+		return nil, 0, ErrClosed
+	}
+	if va, ok := a.reuse(rounded); ok {
+		a.hover(f, va)
+		return f, va, nil
+	}
+	offset, word, ok := a.climb(f, rounded>>a.shift)
+	if !ok {
+		a.land(f)
+		return nil, 0, a.noRoom(size, rounded, offset, word)
+	}
+	return f, a.base + offset<<a.shift, nil
 }
 
 // check rounds the size of a request and refuses what can be refused without state.
@@ -262,6 +359,9 @@ func (a *Arena) check(req Request) (rounded uint64, err error) {
 	if req.Align != 0 && (req.Align&(req.Align-1) != 0 || req.Align > a.granule || a.base&(req.Align-1) != 0) {
 		return 0, invalid("alignment must be a power of two up to the granule of %d bytes that the base %#x has, got %d",
 			a.granule, a.base, req.Align)
+	}
+	if req.Tag >= MaxTags {
+		return 0, invalid("a tag must be 0 to %d, got %d", MaxTags-1, req.Tag)
 	}
 	rounded, ok := roundUp(req.Size, a.granule)
 	if !ok {
@@ -292,7 +392,10 @@ func (a *Arena) noRoom(size int64, rounded, offset, word uint64) error {
 
 // record ends an allocation: it enters r as live, or counts what the backend failed.
 func (a *Arena) record(r record, err error) error {
-	if err != nil {
+	if err == nil {
+		// Before it is found: it can be freed from then on.
+		a.grow(r)
+	} else {
 		a.noteLoss(err)
 	}
 	stuck := err != nil && errors.Is(err, vmm.ErrQuarantined)
@@ -302,7 +405,6 @@ func (a *Arena) record(r record, err error) error {
 	h := hash(r.key)
 	s := a.shard(h)
 	s.mu.Lock()
-	s.ended++
 	switch {
 	case err == nil:
 		s.table.insert(r, h)
@@ -316,11 +418,14 @@ func (a *Arena) record(r record, err error) error {
 	default:
 		s.counts.failed++
 	}
-	closed := s.closed
 	s.mu.Unlock()
-	if closed {
-		a.end.wake()
+	if err == nil {
+		return nil
 	}
+	if !stuck && r.birth&inSlabBit == 0 {
+		a.holes.give(a.address(r), r.size)
+	}
+	a.note(EventFailed, Event{Address: a.address(r), Size: r.size, Tag: r.tag()})
 	return err
 }
 
@@ -360,12 +465,13 @@ func (a *Arena) free(va uint64) (found bool, err error) {
 	}
 	r := s.table.places[i]
 	s.table.remove(i)
-	s.counts.mapped -= r.size
 	s.counts.live--
+	s.counts.mapped -= r.size
 	s.counts.released++
 	s.settling++
 	s.mu.Unlock()
 
+	a.shrink(r)
 	err = a.releaseFreed(s, r)
 	if a.late.waiting.Load() {
 		a.retryDeferred()
@@ -395,7 +501,7 @@ func (a *Arena) release(s *shard, r record) error {
 
 // releaseHandle has the backend take the memory of a record away.
 func (a *Arena) releaseHandle(s *shard, r record) error {
-	err := a.callRelease(a.address(r), r.size, r.handle)
+	err := a.discard(r)
 	if err == nil {
 		return nil
 	}
@@ -414,7 +520,7 @@ func (a *Arena) releaseHandle(s *shard, r record) error {
 	return err
 }
 
-// These are the only ways into the backend once an arena is made. insideCallback looks for the first two on the stack.
+// These are the only ways into the backend once an arena is made. insideCallback looks for all but the last on the stack.
 
 func (a *Arena) callAllocate(va, size uint64) (handle uint64, err error) {
 	return a.backend.Allocate(va, size)
@@ -425,6 +531,48 @@ func (a *Arena) callRelease(va, size, handle uint64) error {
 		return lost.err
 	}
 	return a.backend.Release(va, size, handle)
+}
+
+func (a *Arena) callAttach(va, size, handle uint64) error {
+	if lost := a.lost.Load(); lost != nil {
+		return lost.err
+	}
+	return a.keeper.Attach(va, size, handle)
+}
+
+func (a *Arena) callDetach(va, size uint64) error { return a.keeper.Detach(va, size) }
+
+func (a *Arena) callDestroy(handle uint64) error {
+	if lost := a.lost.Load(); lost != nil {
+		return lost.err
+	}
+	return a.keeper.Destroy(handle)
+}
+
+func (a *Arena) callGrant(va, size uint64, device int) error {
+	if lost := a.lost.Load(); lost != nil {
+		return lost.err
+	}
+	began := a.start()
+	err := a.keeper.Grant(va, size, device)
+	if began != 0 && err == nil {
+		a.note(EventGranted, Event{Address: va, Size: size, Took: since(began)})
+	}
+	return err
+}
+
+// askAgain asks the caller's function whether to try again, unless there is none or it is asking itself. An error is its panic.
+func (a *Arena) askAgain(s Shortage) (again bool, err error) {
+	callback := a.shortage.Load()
+	if callback == nil || inside(shortageCallbacks) {
+		return false, nil
+	}
+	return callShortage(*callback, s)
+}
+
+func callShortage(callback func(Shortage) bool, s Shortage) (again bool, err error) {
+	defer caught(&err, "the function that is asked when there is no memory left")
+	return callback(s), nil
 }
 
 func (a *Arena) callUnreserve() error {
@@ -473,39 +621,49 @@ func (a *Arena) Closed() bool { return a.bump.word.Load()&bumpClosed != 0 }
 // Contains tells whether an address lies in the reservation.
 func (a *Arena) Contains(va uint64) bool { return va-a.base < a.total }
 
-// RegisteredRange is the range to register with a transport: the base, and Used bytes.
-func (a *Arena) RegisteredRange() (base, length uint64) { return a.base, a.Used() }
+// RegisteredRange is the range to register with a transport, from the base on. It ends below the lowest allocation still under way, so
+// that no address in it awaits its first mapping; what failed or was freed is a hole in it. It is the base and Used when nothing
+// is under way.
+func (a *Arena) RegisteredRange() (base, length uint64) {
+	// The bump first: see flight.
+	used := a.bump.offset(a.bump.word.Load())
+	return a.base, a.lowest(used) << a.shift
+}
 
 // Allocation finds the live allocation that begins at an address.
 func (a *Arena) Allocation(va uint64) (found Allocation, ok bool) {
+	r, ok := a.live(va)
+	return Allocation{VA: va, Size: r.size, Handle: r.handle}, ok
+}
+
+// owns tells whether an allocation that is live, or was when the arena closed, begins at an address.
+func (a *Arena) owns(va uint64) bool {
+	_, ok := a.lookup(va)
+	return ok
+}
+
+// live is the record of the live allocation that begins at an address.
+func (a *Arena) live(va uint64) (r record, ok bool) {
+	r, ok = a.lookup(va)
+	// One with a mark was freed or settled.
+	return r, ok && r.key&markBits == 0
+}
+
+// lookup finds the record that begins at an address.
+func (a *Arena) lookup(va uint64) (r record, ok bool) {
 	key, ok := a.key(va)
 	if !ok {
-		return Allocation{}, false
+		return record{}, false
 	}
 	h := hash(key)
 	s := a.shard(h)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	i := s.table.find(key, h)
-	// A record with a mark was freed or settled.
-	if i < 0 || s.table.places[i].key != key {
-		return Allocation{}, false
+	if i < 0 {
+		return record{}, false
 	}
-	r := s.table.places[i]
-	return Allocation{VA: va, Size: r.size, Handle: r.handle}, true
-}
-
-// owns tells whether an allocation that is live, or was when the arena closed, begins at an address.
-func (a *Arena) owns(va uint64) bool {
-	key, ok := a.key(va)
-	if !ok {
-		return false
-	}
-	h := hash(key)
-	s := a.shard(h)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.table.find(key, h) >= 0
+	return s.table.places[i], true
 }
 
 // key is the key of an allocation that begins at an address. ok is false if none can begin there.

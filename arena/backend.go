@@ -77,29 +77,30 @@ func calm(backend Backend) Backend {
 type guarded struct{ Backend }
 
 func (g guarded) Allocate(va, size uint64) (handle uint64, err error) {
-	defer caught(&err)
+	defer caught(&err, "the backend")
 	return g.Backend.Allocate(va, size)
 }
 
 func (g guarded) Release(va, size, handle uint64) (err error) {
-	defer caught(&err)
+	defer caught(&err, "the backend")
 	return g.Backend.Release(va, size, handle)
 }
 
 func (g guarded) Unreserve(base, size uint64) (err error) {
-	defer caught(&err)
+	defer caught(&err, "the backend")
 	return g.Backend.Unreserve(base, size)
 }
 
-func caught(err *error) {
+func caught(err *error, who string) {
 	if value := recover(); value != nil {
-		*err = &PanicError{Value: value}
+		*err = &PanicError{Value: value, who: who}
 	}
 }
 
-// A PanicError is a panic of a backend, caught so that the arena stays whole.
+// A PanicError is a panic of a backend, or of what OnOutOfMemory was given, caught so that the arena stays whole.
 type PanicError struct {
 	Value any
+	who   string
 }
 
-func (e *PanicError) Error() string { return fmt.Sprintf("the backend panicked: %v", e.Value) }
+func (e *PanicError) Error() string { return fmt.Sprintf("%s panicked: %v", e.who, e.Value) }

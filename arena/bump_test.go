@@ -8,68 +8,57 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func newBump(total uint64) *bump {
-	b := new(bump)
-	b.init(total)
-	return b
-}
+func newBump(total uint64) *bump { return &bump{total: total} }
 
-func always(uint64) bool { return true }
+// next takes n units as an allocation does.
+func (b *bump) next(n uint64) (offset, last uint64, ok bool) { return b.take(n, b.word.Load()) }
 
-func TestBumpFillsToTheLastGranule(t *testing.T) {
-	for _, total := range []uint64{1, 2, 3, 4, 1<<20 - 1, 1 << 20, maxGranules} {
+func always() bool { return true }
+
+func TestBumpFillsToTheLastUnit(t *testing.T) {
+	for _, total := range []uint64{1, 2, 3, 4, 1<<20 - 1, 1 << 20, 1<<63 - 1} {
 		b := newBump(total)
-		offset, _, ok := b.take(total)
+		offset, _, ok := b.next(total)
 		require.True(t, ok)
 		assert.Zero(t, offset)
 		for _, n := range []uint64{1, total, 1<<63 - 1} {
-			offset, word, ok := b.take(n)
+			offset, word, ok := b.next(n)
 			require.False(t, ok)
 			assert.Equal(t, total, offset)
 			assert.Equal(t, total, b.offset(word))
-			assert.Equal(t, uint64(1), b.begun(word), "a refusal is not counted")
 		}
 	}
 }
 
 func TestBumpRefusesWhatDoesNotFit(t *testing.T) {
 	b := newBump(10)
-	_, _, ok := b.take(4)
+	_, _, ok := b.next(4)
 	require.True(t, ok)
-	_, _, ok = b.take(7)
+	_, _, ok = b.next(7)
 	require.False(t, ok)
-	offset, _, ok := b.take(6)
+	offset, _, ok := b.next(6)
 	require.True(t, ok, "the room is still there")
 	assert.Equal(t, uint64(4), offset)
 }
 
-// The count wraps without touching the offset or the closed bit, and can still be compared.
-func TestBumpCountWraps(t *testing.T) {
-	b := newBump(maxGranules) // 16 bits for the count
-	for began := range uint64(1<<16 + 10) {
-		word := b.word.Load()
-		require.Equal(t, b.began(began), b.begun(word))
-		require.Equal(t, began, b.offset(word))
-		require.Zero(t, word&bumpClosed)
-		offset, _, ok := b.take(1)
-		require.True(t, ok)
-		require.Equal(t, began, offset)
-	}
-	closed, admitted := b.close(always)
-	require.True(t, closed && admitted)
-	assert.Equal(t, uint64(10), b.begun(b.word.Load()))
+// Who read the word long ago takes what comes now.
+func TestBumpTakesWithAnOldWord(t *testing.T) {
+	b := newBump(10)
+	old := b.word.Load()
+	_, _, ok := b.next(4)
+	require.True(t, ok)
+	offset, _, ok := b.take(6, old)
+	require.True(t, ok)
+	assert.Equal(t, uint64(4), offset)
 }
 
 func TestBumpClose(t *testing.T) {
 	b := newBump(10)
-	_, _, ok := b.take(3)
+	_, _, ok := b.next(3)
 	require.True(t, ok)
 	before := b.word.Load()
 
-	closed, admitted := b.close(func(word uint64) bool {
-		assert.Equal(t, before, word)
-		return false
-	})
+	closed, admitted := b.close(func() bool { return false })
 	assert.False(t, closed || admitted)
 	assert.Equal(t, before, b.word.Load())
 
@@ -77,27 +66,26 @@ func TestBumpClose(t *testing.T) {
 	assert.True(t, closed && admitted)
 	word := b.word.Load()
 	assert.Equal(t, uint64(3), b.offset(word))
-	assert.Equal(t, uint64(1), b.begun(word))
-	_, _, ok = b.take(1)
+	_, _, ok = b.next(1)
 	assert.False(t, ok)
 	assert.Equal(t, word, b.word.Load())
 
-	closed, admitted = b.close(func(uint64) bool { panic("a closed one asks nobody") })
+	closed, admitted = b.close(func() bool { panic("a closed one asks nobody") })
 	assert.False(t, closed)
 	assert.True(t, admitted)
 }
 
-// Whoever is admitted sees the word that is closed: what was taken in between is asked about again.
+// What was taken while somebody was asked is asked about again.
 func TestBumpCloseAsksAgain(t *testing.T) {
 	b := newBump(10)
 	asked := 0
-	closed, admitted := b.close(func(word uint64) bool {
+	closed, admitted := b.close(func() bool {
 		if asked++; asked == 1 {
-			_, _, ok := b.take(1)
+			_, _, ok := b.next(1)
 			assert.True(t, ok)
 			return true
 		}
-		return b.begun(word) == 0
+		return false
 	})
 	assert.False(t, closed || admitted)
 	assert.Equal(t, 2, asked)
@@ -111,7 +99,7 @@ func TestBumpConcurrently(t *testing.T) {
 	for i := range taken {
 		all.Go(func() {
 			for {
-				offset, _, ok := b.take(1)
+				offset, _, ok := b.next(1)
 				if !ok {
 					return
 				}
@@ -128,5 +116,19 @@ func TestBumpConcurrently(t *testing.T) {
 		}
 	}
 	assert.NotContains(t, seen, false)
-	assert.Equal(t, b.began(threads*each), b.begun(b.word.Load()))
+}
+
+// Who read the word before a reset must note what it takes anew.
+func TestBumpDoesNotTakeWithAWordFromBeforeAReset(t *testing.T) {
+	b := newBump(10)
+	_, _, ok := b.next(4)
+	require.True(t, ok)
+	old := b.word.Load()
+	require.True(t, b.reset(old))
+	offset, last, ok := b.take(6, old)
+	require.False(t, ok)
+	assert.Less(t, b.offset(last), offset)
+	offset, _, ok = b.take(6, last)
+	require.True(t, ok)
+	assert.Zero(t, offset)
 }

@@ -105,16 +105,12 @@ func (a *Arena) CloseAndDrainInto(room func(n int) ([]Allocation, error)) ([]All
 	a.settleEarlier(0, &failed)
 	at := 0
 	// What is handed over is still mapped. A record whose late free has arrived stays, and keeps the addresses until Release.
-	for i := range a.shards {
-		s := &a.shards[i]
-		for _, r := range s.take(&s.counts.handedOver, false) {
-			if a.slabs.holds(a.address(r)) {
-				continue
-			}
+	a.takeRecords(func(c *counts) *uint64 { return &c.handedOver }, false, func(_ *shard, r record) {
+		if r.birth&inSlabBit == 0 {
 			drained[at] = Allocation{VA: a.address(r), Size: r.size, Handle: r.handle}
 			at++
 		}
-	}
+	})
 	for _, b := range a.slabs.takeAll() {
 		drained[at] = Allocation{VA: b.start, Size: b.size, Handle: b.handle}
 		at++
@@ -171,7 +167,7 @@ func (a *Arena) Release() error {
 
 // beginClose closes the arena. mine tells whether the caller is the one who settles its records.
 func (a *Arena) beginClose() (mine bool, err error) {
-	first, admitted := a.shut(func(word uint64) bool { return a.quiet(word) || !insideCallback() })
+	first, admitted := a.shut(func() bool { return a.quiet() || !insideCallback() })
 	if !admitted {
 		return false, fmt.Errorf("close: %w", ErrBusy)
 	}
@@ -180,7 +176,7 @@ func (a *Arena) beginClose() (mine bool, err error) {
 			return false, nil
 		}
 		// After a Stop there may be calls that are still under way.
-		if !a.quiet(a.bump.word.Load()) && insideCallback() {
+		if !a.quiet() && insideCallback() {
 			a.end.kept <- struct{}{}
 			return false, fmt.Errorf("close: %w", ErrBusy)
 		}
@@ -190,7 +186,7 @@ func (a *Arena) beginClose() (mine bool, err error) {
 }
 
 // shut ends what the arena serves, if admit allows it. first tells whether it was this call that did.
-func (a *Arena) shut(admit func(word uint64) bool) (first, admitted bool) {
+func (a *Arena) shut(admit func() bool) (first, admitted bool) {
 	first, admitted = a.bump.close(admit)
 	if !first {
 		return false, admitted
@@ -201,6 +197,7 @@ func (a *Arena) shut(admit func(word uint64) bool) (first, admitted bool) {
 		s.closed = true
 		s.mu.Unlock()
 	}
+	a.note(EventClosed, Event{})
 	return true, true
 }
 
@@ -216,7 +213,7 @@ func (a *Arena) takeKept() bool {
 
 // awaitQuiet waits for the calls that began before the arena was shut. Only the caller who settles the records may.
 func (a *Arena) awaitQuiet() {
-	for !a.quiet(a.bump.word.Load()) {
+	for !a.quiet() {
 		<-a.end.idle
 	}
 }
@@ -234,22 +231,6 @@ func (a *Arena) awaitSettled() (mine bool, err error) {
 		a.awaitQuiet()
 		return true, nil
 	}
-}
-
-// quiet tells whether every allocation that a word of the bump counts, and every free, came back.
-func (a *Arena) quiet(word uint64) bool {
-	var ended uint64
-	for i := range a.shards {
-		s := &a.shards[i]
-		s.mu.Lock()
-		ended += s.ended
-		freeing := s.settling != s.settled.Load()
-		s.mu.Unlock()
-		if freeing {
-			return false
-		}
-	}
-	return a.bump.began(ended) == a.bump.begun(word)
 }
 
 // take returns the records that are still to be settled and marks them as settled, which counts them
@@ -277,6 +258,17 @@ func (s *shard) take(counter *uint64, prune bool) []record {
 	return taken
 }
 
+// takeRecords is take for a whole arena, one shard after the other.
+func (a *Arena) takeRecords(counter func(*counts) *uint64, prune bool, each func(s *shard, r record)) {
+	for i := range a.shards {
+		s := &a.shards[i]
+		for _, r := range s.take(counter(&s.counts), prune) {
+			a.shrink(r)
+			each(s, r)
+		}
+	}
+}
+
 // freeLate notes a free that arrived after close, of the record at place i. It reports whether no
 // record is left in the shard. found is false for a second one. The caller holds s.mu.
 func (s *shard) freeLate(i int) (found, last bool) {
@@ -295,12 +287,9 @@ func (s *shard) freeLate(i int) (found, last bool) {
 // releaseLive releases what is quarantined and what is live, which settles the records.
 func (a *Arena) releaseLive(failed *failures) {
 	a.settleEarlier(a.Live(), failed)
-	for i := range a.shards {
-		s := &a.shards[i]
-		for _, r := range s.take(&s.counts.released, true) {
-			failed.add(a.release(s, r))
-		}
-	}
+	a.takeRecords(func(c *counts) *uint64 { return &c.released }, true, func(s *shard, r record) {
+		failed.add(a.release(s, r))
+	})
 	a.releaseSlabs(failed)
 	close(a.end.over)
 }
@@ -376,9 +365,12 @@ func (a *Arena) giveBackUnused(failed *failures) {
 func (a *Arena) address(r record) uint64 { return a.base + (r.key&^markBits-1)<<a.shift }
 
 // insideCallback tells whether the calling goroutine is inside a call of any arena to the
-// caller's code. A goroutine has no identity in Go, but it has a stack; this also sees
-// through callbacks that went through C. It takes microseconds and is asked on close only.
-func insideCallback() bool {
+// caller's code.
+func insideCallback() bool { return inside(callbacks) }
+
+// inside tells whether the calling goroutine is inside one of some functions. A goroutine has no identity in Go, but it has a
+// stack; this also sees through callbacks that went through C. It takes microseconds and is asked on close, and out of memory, only.
+func inside(functions []string) bool {
 	pcs := make([]uintptr, 64)
 	for skip := 1; ; skip += len(pcs) {
 		n := runtime.Callers(skip, pcs)
@@ -386,7 +378,7 @@ func insideCallback() bool {
 		for more := n > 0; more; {
 			var frame runtime.Frame
 			frame, more = frames.Next()
-			if slices.Contains(callbacks, frame.Function) {
+			if slices.Contains(functions, frame.Function) {
 				return true
 			}
 		}
@@ -400,5 +392,12 @@ func insideCallback() bool {
 var callbacks = []string{
 	reflect.TypeFor[Arena]().PkgPath() + ".(*Arena).callAllocate",
 	reflect.TypeFor[Arena]().PkgPath() + ".(*Arena).callRelease",
+	reflect.TypeFor[Arena]().PkgPath() + ".(*Arena).callAttach",
+	reflect.TypeFor[Arena]().PkgPath() + ".(*Arena).callDetach",
+	reflect.TypeFor[Arena]().PkgPath() + ".(*Arena).callDestroy",
+	reflect.TypeFor[Arena]().PkgPath() + ".(*Arena).callGrant",
+	reflect.TypeFor[Arena]().PkgPath() + ".callShortage",
 	reflect.TypeFor[Arena]().PkgPath() + ".(*Arena).makeRoom",
 }
+
+var shortageCallbacks = []string{reflect.TypeFor[Arena]().PkgPath() + ".callShortage"}

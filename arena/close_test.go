@@ -30,7 +30,7 @@ func TestCloseOfEmptyArenaGivesAddressesBack(t *testing.T) {
 			assert.True(t, a.Closed())
 			assert.False(t, f.isReserved())
 			assert.Equal(t, arena.Stats{
-				Closed: true, Base: base, Total: 8 * granule, Granule: granule, Used: granule, Created: 1, Released: 1,
+				Closed: true, Base: base, Total: 8 * granule, Granule: granule, Used: granule, Peak: granule, Created: 1, Released: 1,
 			}, a.Stats(), "the counters stay")
 		})
 	}

@@ -33,6 +33,9 @@ func (a *Arena) releaseFreed(s *shard, r record) error {
 		return a.release(s, r)
 	}
 	err := a.waitFor(r.stream)
+	if err == nil {
+		return a.release(s, r)
+	}
 	if errors.Is(err, vmm.ErrCapturing) {
 		a.putOff(s, r)
 		if vmm.OnlyCapturing(err) {
@@ -41,11 +44,8 @@ func (a *Arena) releaseFreed(s *shard, r record) error {
 		a.noteLoss(err)
 		return err
 	}
-	if err != nil {
-		a.noteLoss(err)
-		return errors.Join(err, a.release(s, r))
-	}
-	return a.release(s, r)
+	a.noteLoss(err)
+	return errors.Join(err, a.release(s, r))
 }
 
 func (a *Arena) waitFor(stream uint64) error {
@@ -110,4 +110,5 @@ func (a *Arena) settleEarlier(live uint64, failed *failures) {
 		failed.add(a.release(a.shard(hash(r.key)), r))
 	}
 	a.retry(stuck, failed)
+	failed.add(a.evict(a.cache.shrink(0)))
 }

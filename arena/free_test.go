@@ -29,7 +29,7 @@ func TestFreeReleasesAndUsedDoesNotFall(t *testing.T) {
 	}
 	require.NoError(t, a.Free(va))
 	assert.Equal(t, arena.Stats{
-		Base: base, Total: 8 * granule, Granule: granule, Used: 2 * granule, Created: 1, Released: 1,
+		Base: base, Total: 8 * granule, Granule: granule, Used: 2 * granule, Peak: 2 * granule, Created: 1, Released: 1,
 	}, a.Stats())
 	assert.Equal(t, va+2*granule, malloc(t, a, 1), "addresses are not given out again")
 }

@@ -212,6 +212,7 @@ func (m *model) malloc(request arena.Request, fate int) {
 		m.want.Created++
 		m.want.Live++
 		m.want.Mapped += rounded
+		m.want.Peak = max(m.want.Peak, m.want.Mapped)
 		m.mapped++
 		return
 	}

@@ -22,7 +22,7 @@ const (
 func PerAllocation() Placement { return Placement{} }
 
 // Slab carves allocations out of handles of size bytes, rounded up to the granule, so that a load needs few of them. An allocation
-// is rounded up to SlabUnit. One that is larger than a slab gets a handle of its own. What is freed inside a slab is used
+// is rounded up to SlabUnit. Where a driver's largest handle is smaller, a slab is that; SlabStats tells. One that is larger than a slab gets a handle of its own. What is freed inside a slab is used
 // again, the lowest address first, and a slab is released with its last allocation.
 func Slab(size uint64) Placement { return Placement{kind: InSlabs, slab: size} }
 
@@ -51,17 +51,20 @@ func (p Placement) String() string {
 	}
 }
 
-// slabSize is how large a slab is in an arena of so many bytes, or 0 if there are none.
-func (p Placement) slabSize(granule, total uint64) (uint64, error) {
+// slabSize is how large a slab is in an arena of so many bytes over handles of so many at most, or 0 if there are none.
+func (p Placement) slabSize(granule, total, largest uint64) (uint64, error) {
 	switch p.kind {
 	case InHandlesOfTheirOwn:
 		return 0, nil
 	case InSingle:
+		if total > largest {
+			return 0, invalid("a single handle must have at most %d bytes with this driver, got %d", largest, total)
+		}
 		return total, nil
 	}
 	size := (p.slab + granule - 1) &^ (granule - 1)
 	if p.slab == 0 || size < p.slab || size > total {
 		return 0, invalid("a slab must have 1 to %d bytes, which the arena reserves, got %d", total, p.slab)
 	}
-	return size, nil
+	return min(size, largest&^(granule-1)), nil
 }

@@ -51,6 +51,36 @@ func (r *ranges) remove(start uint64) (size uint64) {
 	return size
 }
 
+// merge adds a range that touches others, of which those inside [low, high) become one with it.
+func (r *ranges) merge(start, size, low, high uint64) {
+	end := start + size
+	if below, length, found := r.before(start); found && below >= low && below+length == start {
+		start -= r.remove(below)
+	}
+	if end < high && r.at(end) > 0 {
+		end += r.remove(end)
+	}
+	r.insert(start, end-start)
+}
+
+// carve takes the lowest room for an allocation out of the ranges, all of which begin at multiples of unit.
+func (r *ranges) carve(size, align, unit uint64) (at uint64, ok bool) {
+	// For more than the unit a range must be so much larger that it holds in any case.
+	start, found, ok := r.first(size + align - unit)
+	if !ok {
+		return 0, false
+	}
+	at = (start + align - 1) &^ (align - 1)
+	r.remove(start)
+	if at > start {
+		r.insert(start, at-start)
+	}
+	if rest := start + found - at - size; rest > 0 {
+		r.insert(at+size, rest)
+	}
+	return at, true
+}
+
 // first finds the lowest range of at least so many bytes.
 func (r *ranges) first(size uint64) (start, found uint64, ok bool) {
 	i := r.root

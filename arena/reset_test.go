@@ -92,3 +92,54 @@ func TestThreadsResetAndAllocate(t *testing.T) {
 	assertBalance(t, a.Stats())
 	require.NoError(t, a.Release())
 }
+
+func TestResetOfASingleHandle(t *testing.T) {
+	f := newFake(t)
+	a := openWith(t, f, 16, arena.Single())
+	g := generationAt(t, a, base)
+	va := malloc(t, a, 1)
+	require.ErrorIs(t, a.Reset(), arena.ErrNotEmpty)
+	require.NoError(t, a.Free(va))
+	require.NoError(t, a.Reset())
+	assert.Equal(t, 1, f.handlesNow(), "it stays")
+	assert.Equal(t, 1, f.counted().allocate)
+	assert.Equal(t, g, generationAt(t, a, base), "it is the same memory")
+	assert.Equal(t, uint64(base), malloc(t, a, 16*granule))
+	require.NoError(t, a.Release())
+}
+
+func TestResetKeepsTheCache(t *testing.T) {
+	v := newVault(t)
+	a := openConfig(t, v, 16, arena.Config{Cache: 4 * granule})
+	for range 5 {
+		va := malloc(t, a, 1)
+		assert.Equal(t, uint64(base), va)
+		require.NoError(t, a.Free(va))
+		require.NoError(t, a.Reset())
+	}
+	assert.Equal(t, 1, v.counted().allocate)
+	assert.Equal(t, uint64(4), a.CacheStats().Reused)
+	require.NoError(t, a.Release())
+}
+
+// A free that has taken its record and is still in the backend is under way, whenever a reset looks.
+func TestResetSeesFreesThatBeginMeanwhile(t *testing.T) {
+	rounds := 20_000
+	if raceEnabled {
+		rounds = 3_000
+	}
+	v := newVault(t)
+	slow(v.fake)
+	a := openConfig(t, v, 1<<10, arena.Config{})
+	for range rounds {
+		va := malloc(t, a, 1)
+		freed := background(func() error { return a.Free(va) })
+		var err error
+		for err = a.Reset(); err != nil; err = a.Reset() {
+			require.ErrorIs(t, err, arena.ErrNotEmpty)
+		}
+		require.Zero(t, v.handlesNow(), "something is still mapped in what starts over")
+		require.NoError(t, <-freed)
+	}
+	require.NoError(t, a.Release())
+}

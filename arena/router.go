@@ -127,6 +127,7 @@ func (r *Router) Free(device int, va uint64) error {
 	a, err := r.free(device, va)
 	switch {
 	case a != nil && a.device != device:
+		a.otherDevice.Add(1)
 		r.otherDevice.Add(1)
 	case a == nil && va != 0:
 		r.unrouted.Add(1)
@@ -185,6 +186,39 @@ func (r *Router) candidates(va uint64) func(yield func(*Arena) bool) {
 			}
 		}
 	}
+}
+
+// DeviceTotals are the counters of a device's arenas at one moment, closed ones included.
+type DeviceTotals struct {
+	Arenas           int
+	Used             uint64 // bytes of addresses that they handed out
+	Mapped           uint64 // sum of the live allocations' rounded sizes, in bytes
+	Live             uint64 // live allocations
+	Handles          uint64 // physical handles that these have
+	Held             uint64 // bytes of memory that no allocation has: free in slabs, mapped ahead, or in a cache
+	Failed           uint64 // allocations that the backend failed
+	OtherDeviceFrees uint64 // frees through the router that named another device than this one, which the allocation was on
+}
+
+// DeviceTotals adds the counters of a device's arenas up.
+func (r *Router) DeviceTotals(device int) DeviceTotals {
+	var t DeviceTotals
+	for _, route := range r.all() {
+		a := route.arena
+		if a.device != device {
+			continue
+		}
+		s := a.Stats()
+		t.Arenas++
+		t.Used += s.Used
+		t.Mapped += s.Mapped
+		t.Live += s.Live
+		t.Handles += a.LiveHandles()
+		t.Held += a.SlabStats().Free + a.CacheStats().Bytes
+		t.Failed += s.Failed
+		t.OtherDeviceFrees += a.otherDevice.Load()
+	}
+	return t
 }
 
 // Diagnostics are a router's counters.

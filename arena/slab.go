@@ -19,57 +19,131 @@ type slabs struct {
 	free   ranges // what is free inside them; a range never spans two
 	live   uint64 // allocations in them
 	bytes  uint64 // of all of them
+	ahead  uint64 // of those that were mapped ahead and not used yet
+	carved uint64 // allocations that were ever put into one
+	made   uint64 // slabs that were ever mapped
+	gone   uint64 // slabs that were ever taken out
+	spare  slab   // addresses that were taken for a slab that could not be made ahead
 }
 
 // A slab is one handle.
 type slab struct {
 	start, size uint64 // its addresses
 	handle      uint64
+	birth       uint64 // as that of a record
 	live        int
 	kept        bool // it stays also without an allocation
+	ahead       bool // it was mapped ahead, and nothing was in it yet
 }
 
 // fits tells whether an allocation of so many bytes goes into a slab.
 func (s *slabs) fits(size int64) bool { return s != nil && uint64(size) <= s.size }
 
-// take takes room for an allocation out of the lowest free range that has it.
-func (s *slabs) take(size, align uint64) (va uint64, ok bool) {
+// take takes room for an allocation out of the lowest free range that has it. begun tells whether that used up a slab that was mapped ahead.
+func (s *slabs) take(size, align uint64) (va uint64, begun, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// Every range begins at a multiple of the unit. For more the range must be so much larger that it holds in any case.
-	start, found, ok := s.free.first(size + align - SlabUnit)
-	if !ok {
-		return 0, false
+	if va, ok = s.free.carve(size, align, SlabUnit); ok {
+		begun = s.enter(s.holding(va))
 	}
-	return s.carve(start, found, size, align), true
+	return va, begun, ok
 }
 
 // add enters a slab that was made, with room for an allocation taken at its beginning. The caller's is the first.
 func (s *slabs) add(made slab, size uint64) {
+	s.addIf(made, size, func() bool { return true })
+}
+
+// addIf is add, unless ready says no. While that is asked, no other call finds the slabs.
+func (s *slabs) addIf(made slab, size uint64, ready func() bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !ready() {
+		return false
+	}
 	i, _ := s.find(made.start)
 	s.mapped = slices.Insert(s.mapped, i, made)
 	s.bytes += made.size
-	s.free.insert(made.start, made.size)
-	if size > 0 {
-		s.carve(made.start, made.size, size, SlabUnit)
+	s.made++
+	if made.ahead {
+		s.ahead += made.size
 	}
+	if size > 0 {
+		s.enter(i)
+	}
+	if rest := made.size - size; rest > 0 {
+		s.free.insert(made.start+size, rest)
+	}
+	return true
 }
 
-// carve cuts an allocation out of a free range and counts it. The caller holds mu.
-func (s *slabs) carve(start, found, size, align uint64) (va uint64) {
-	va = (start + align - 1) &^ (align - 1)
-	s.free.remove(start)
-	if va > start {
-		s.free.insert(start, va-start)
+// enter counts an allocation in a slab. begun tells whether that was mapped ahead, and not used before. The caller holds mu.
+func (s *slabs) enter(i int) (begun bool) {
+	b := &s.mapped[i]
+	if begun = b.ahead; begun {
+		b.ahead = false
+		s.ahead -= b.size
 	}
-	if rest := start + found - va - size; rest > 0 {
-		s.free.insert(va+size, rest)
-	}
-	s.mapped[s.holding(va)].live++
+	b.live++
 	s.live++
-	return va
+	s.carved++
+	return begun
+}
+
+// putSpare keeps addresses for the next slab.
+func (s *slabs) putSpare(b slab) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.spare = b
+}
+
+// takeSpare takes addresses of at least so many bytes that were kept.
+func (s *slabs) takeSpare(size uint64) (va, length uint64, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.spare.size < size {
+		return 0, 0, false
+	}
+	va, length = s.spare.start, s.spare.size
+	s.spare = slab{}
+	return va, length, true
+}
+
+// forgetSpare drops the addresses that were kept, if there are no slabs.
+func (s *slabs) forgetSpare() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.mapped) == 0 {
+		s.spare = slab{}
+	}
+	return len(s.mapped) == 0
+}
+
+// aheadBytes is the memory of the slabs that were mapped ahead and not used yet.
+func (s *slabs) aheadBytes() uint64 {
+	if s == nil {
+		return 0
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ahead
+}
+
+// takeAhead takes slabs out that were mapped ahead and not used yet, the highest first, until at most so many bytes of them are left.
+func (s *slabs) takeAhead(keep uint64) (taken []slab) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := len(s.mapped) - 1; i >= 0 && s.ahead > keep; i-- {
+		if b := s.mapped[i]; b.ahead {
+			s.free.remove(b.start)
+			s.ahead -= b.size
+			s.bytes -= b.size
+			s.gone++
+			s.mapped = slices.Delete(s.mapped, i, i+1)
+			taken = append(taken, b)
+		}
+	}
+	return taken
 }
 
 // give gives the room of an allocation back. ok is false for one that is in no slab. The slab is the one that has no
@@ -88,17 +162,11 @@ func (s *slabs) give(va, size uint64) (empty *slab, ok bool) {
 		s.forgetRanges(*b, va, size)
 		gone := *b
 		s.bytes -= gone.size
+		s.gone++
 		s.mapped = slices.Delete(s.mapped, i, i+1)
 		return &gone, true
 	}
-	start, end := va, va+size
-	if below, length, found := s.free.before(va); found && below >= b.start && below+length == va {
-		start -= s.free.remove(below)
-	}
-	if end < b.start+b.size && s.free.at(end) > 0 {
-		end += s.free.remove(end)
-	}
-	s.free.insert(start, end-start)
+	s.free.merge(va, size, b.start, b.start+b.size)
 	return nil, true
 }
 
@@ -120,7 +188,8 @@ func (s *slabs) takeAll() []slab {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := s.mapped
-	s.mapped, s.free, s.live, s.bytes = nil, ranges{}, 0, 0
+	s.gone += uint64(len(all))
+	s.mapped, s.free, s.live, s.bytes, s.ahead = nil, ranges{}, 0, 0, 0
 	return all
 }
 
@@ -150,13 +219,17 @@ func (s *slabs) find(va uint64) (index int, exact bool) {
 	return slices.BinarySearchFunc(s.mapped, va, func(b slab, at uint64) int { return cmp.Compare(b.start, at) })
 }
 
-// SlabStats are the counters of the slabs, at one moment. All but Count are bytes.
+// SlabStats are the counters of the slabs, at one moment. All but Count, Made and Gone are bytes.
 type SlabStats struct {
-	Count   int    // handles
-	Mapped  uint64 // memory behind them
-	Live    uint64 // memory that allocations have of it
-	Free    uint64 // memory that they do not have
-	Largest uint64 // the largest piece of what is free: an allocation that is larger needs another slab
+	Size    uint64 `json:"size"`    // of a slab, which a driver's largest handle may limit; 0 without slabs
+	Count   int    `json:"count"`   // handles
+	Mapped  uint64 `json:"mapped"`  // memory behind them
+	Live    uint64 `json:"live"`    // memory that allocations have of it
+	Free    uint64 `json:"free"`    // memory that they do not have
+	Largest uint64 `json:"largest"` // the largest piece of what is free: an allocation that is larger needs another slab
+	Ahead   uint64 `json:"ahead"`   // what was mapped ahead and has no allocation yet; a part of Free
+	Made    uint64 `json:"made"`    // handles that were mapped so far: Made = Gone + Count
+	Gone    uint64 `json:"gone"`    // handles that were unmapped or handed over so far, or could not be unmapped
 }
 
 // SlabStats reads the counters of the slabs. They are 0 where each allocation has a handle of its own.
@@ -168,11 +241,15 @@ func (a *Arena) SlabStats() SlabStats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return SlabStats{
+		Size:    s.size,
 		Count:   len(s.mapped),
 		Mapped:  s.bytes,
 		Live:    s.bytes - s.free.bytes,
 		Free:    s.free.bytes,
 		Largest: s.free.largest(),
+		Ahead:   s.ahead,
+		Made:    s.made,
+		Gone:    s.gone,
 	}
 }
 
@@ -180,51 +257,72 @@ func (a *Arena) SlabStats() SlabStats {
 func (a *Arena) allocateInSlab(req Request) (uint64, error) {
 	size, align := (uint64(req.Size)+SlabUnit-1)&^(SlabUnit-1), max(req.Align, SlabUnit)
 	// It takes no addresses, but close waits for what was begun.
-	if _, _, ok := a.bump.take(0); !ok {
+	f, ok := a.admit()
+	if !ok {
 		return 0, a.refuse(ErrClosed)
 	}
-	va, ok := a.slabs.take(size, align)
+	defer a.land(f)
+	va, begun, ok := a.slabs.take(size, align)
 	if !ok {
 		var err error
-		if va, err = a.makeSlab(req.Size, size); err != nil {
-			a.endWithoutRecord()
+		if va, err = a.makeSlab(f, req.Size, size); err != nil {
 			return 0, err
 		}
+		begun = true
 	}
-	r := record{key: (va-a.base)>>a.shift + 1, size: size, stream: req.Stream}
+	if begun && a.ahead.budget > 0 {
+		a.prefetch()
+	}
+	r := record{key: (va-a.base)>>a.shift + 1, size: size, stream: req.Stream, birth: a.birthOf(a.tagOf(req)) | inSlabBit}
 	return va, a.record(r, nil)
 }
 
-// makeSlab makes a slab and takes the room for an allocation at its beginning. It counts its own call.
-func (a *Arena) makeSlab(requested int64, size uint64) (uint64, error) {
-	length := a.slabs.size
-	offset, word, ok := a.bump.take(length >> a.shift)
-	if !ok {
-		// The last slab may be smaller.
-		length = (a.total - a.bump.offset(word)<<a.shift) &^ (a.granule - 1)
-		if word&bumpClosed == 0 && length >= size {
-			offset, word, ok = a.bump.take(length >> a.shift)
-		}
-		if !ok {
-			return 0, a.refuse(a.noRoom(requested, size, offset, word))
-		}
+// makeSlab makes a slab and takes the room for an allocation at its beginning.
+func (a *Arena) makeSlab(f *flight, requested int64, size uint64) (uint64, error) {
+	va, length, err := a.slabRange(f, requested, size)
+	if err != nil {
+		return 0, a.refuse(err)
 	}
 	if a.late.waiting.Load() {
 		a.retryDeferred()
 	}
-	va := a.base + offset<<a.shift
-	handle, err := a.callAllocate(va, length)
-	if err != nil {
-		return 0, a.record(record{key: offset + 1, size: length, handle: handle}, err)
+	made, told := slab{start: va, size: length, birth: a.birthOf(0)}, a.audience()
+	if made.handle, err = a.obtain(va, length); err == nil {
+		err = a.addSlab(made, size, told)
 	}
-	a.slabs.add(slab{start: va, size: length, handle: handle}, size)
-	a.endWithoutRecord()
+	if err != nil {
+		return 0, a.record(a.recordOf(made), err)
+	}
 	return va, nil
+}
+
+// slabRange takes addresses for a slab that has room for an allocation: some that were used before, or the next ones. The last slab may be smaller.
+func (a *Arena) slabRange(f *flight, requested int64, size uint64) (va, length uint64, err error) {
+	if va, length, ok := a.slabs.takeSpare(size); ok {
+		a.hover(f, va)
+		return va, length, nil
+	}
+	if va, ok := a.reuse(a.slabs.size); ok {
+		a.hover(f, va)
+		return va, a.slabs.size, nil
+	}
+	length = a.slabs.size
+	offset, word, ok := a.climb(f, length>>a.shift)
+	if !ok && word&bumpClosed == 0 {
+		length = (a.total - a.bump.offset(word)<<a.shift) &^ (a.granule - 1)
+		if length >= size {
+			offset, word, ok = a.climb(f, length>>a.shift)
+		}
+	}
+	if !ok {
+		return 0, 0, a.noRoom(requested, size, offset, word)
+	}
+	return a.base + offset<<a.shift, length, nil
 }
 
 // recordOf is a slab in the shape of an allocation.
 func (a *Arena) recordOf(b slab) record {
-	return record{key: (b.start-a.base)>>a.shift + 1, size: b.size, handle: b.handle}
+	return record{key: (b.start-a.base)>>a.shift + 1, size: b.size, handle: b.handle, birth: b.birth}
 }
 
 // LiveHandles is how many physical handles the live allocations have.
@@ -235,7 +333,8 @@ func (a *Arena) LiveHandles() uint64 {
 	live := a.Live() + a.deferredInSlabs()
 	a.slabs.mu.Lock()
 	defer a.slabs.mu.Unlock()
-	return live - a.slabs.live + uint64(len(a.slabs.mapped))
+	// What is on its way into a slab is not live yet.
+	return live - min(live, a.slabs.live) + uint64(len(a.slabs.mapped))
 }
 
 // deferredInSlabs counts what is not live any more and still has room in a slab.
@@ -250,34 +349,27 @@ func (a *Arena) deferredInSlabs() (count uint64) {
 	return count
 }
 
-// releaseSlabs releases the slabs that are left when all allocations were released: one that is kept.
+// releaseSlabs releases the slabs that are left when all allocations were released: one that is kept, and what was mapped ahead.
 func (a *Arena) releaseSlabs(failed *failures) {
 	for _, b := range a.slabs.takeAll() {
-		s := &a.shards[0]
-		// It is no allocation. Where it is quarantined it is counted as one, so that the counters balance.
-		s.mu.Lock()
-		s.counts.created++
-		s.counts.released++
-		s.mu.Unlock()
-		err := a.releaseHandle(s, a.recordOf(b))
-		failed.add(err)
-		if !errors.Is(err, vmm.ErrQuarantined) && !errors.Is(err, ErrDeviceLost) {
-			s.mu.Lock()
-			s.counts.created--
-			s.counts.released--
-			s.mu.Unlock()
-		}
+		failed.add(a.discardSlab(b))
 	}
 }
 
-// endWithoutRecord ends a call that began in the bump and made no record.
-func (a *Arena) endWithoutRecord() {
+// discardSlab releases a slab that has no allocation and is not among the slabs any more.
+func (a *Arena) discardSlab(b slab) error {
 	s := &a.shards[0]
+	// It is no allocation. Where it is quarantined it is counted as one, so that the counters balance.
 	s.mu.Lock()
-	s.ended++
-	closed := s.closed
+	s.counts.created++
+	s.counts.released++
 	s.mu.Unlock()
-	if closed {
-		a.end.wake()
+	err := a.releaseHandle(s, a.recordOf(b))
+	if !errors.Is(err, vmm.ErrQuarantined) && !errors.Is(err, ErrDeviceLost) {
+		s.mu.Lock()
+		s.counts.created--
+		s.counts.released--
+		s.mu.Unlock()
 	}
+	return err
 }

@@ -3,26 +3,27 @@ package arena
 // Stats are an arena's counters at one moment, in bytes or as counts. They balance:
 // Created = Released + Live + Quarantined + HandedOver + Deferred.
 type Stats struct {
-	Device  int
-	Closed  bool
-	Base    uint64 // the first address
-	Total   uint64 // bytes reserved
-	Granule uint64 // bytes
-	Used    uint64 // bytes from the base up to the highest address given out
-	Mapped  uint64 // sum of the live allocations' rounded sizes
-	Live    uint64 // live allocations
+	Device  int    `json:"device"`
+	Closed  bool   `json:"closed"`
+	Base    uint64 `json:"base"`    // the first address
+	Total   uint64 `json:"total"`   // bytes reserved
+	Granule uint64 `json:"granule"` // bytes
+	Used    uint64 `json:"used"`    // bytes from the base up to the highest address given out
+	Mapped  uint64 `json:"mapped"`  // sum of the live allocations' rounded sizes
+	Peak    uint64 `json:"peak"`    // the highest that Mapped was since the last ResetPeaks
+	Live    uint64 `json:"live"`    // live allocations
 
-	Created     uint64 // allocations that succeeded
-	Released    uint64 // allocations whose memory was given back
-	Quarantined uint64 // allocations whose memory could not be given back
-	HandedOver  uint64 // allocations that CloseAndDrain gave to its caller
-	Deferred    uint64 // allocations that were freed and are released when their stream is no longer captured
+	Created     uint64 `json:"created"`     // allocations that succeeded
+	Released    uint64 `json:"released"`    // allocations whose memory was given back
+	Quarantined uint64 `json:"quarantined"` // allocations whose memory could not be given back
+	HandedOver  uint64 `json:"handed_over"` // allocations that CloseAndDrain gave to its caller
+	Deferred    uint64 `json:"deferred"`    // allocations that were freed and are released when their stream is no longer captured
 
-	Failed         uint64 // allocations that the backend failed; each lost its addresses
-	Refused        uint64 // allocations that were refused before the backend was asked
-	UnknownFrees   uint64 // frees of addresses that name no live allocation
-	LateFrees      uint64 // frees after close of what was live then
-	FailedReleases uint64 // releases that the backend failed, in whole or in part
+	Failed         uint64 `json:"failed"`          // allocations that the backend failed; each lost its addresses
+	Refused        uint64 `json:"refused"`         // allocations that were refused before the backend was asked
+	UnknownFrees   uint64 `json:"unknown_frees"`   // frees of addresses that name no live allocation
+	LateFrees      uint64 `json:"late_frees"`      // frees after close of what was live then
+	FailedReleases uint64 `json:"failed_releases"` // releases that the backend failed, in whole or in part
 }
 
 // NearlyFull warns that 80% of the reservation is used. It stays so: Used never falls.
@@ -40,6 +41,7 @@ func (a *Arena) Stats() Stats {
 		Granule:        a.granule,
 		Used:           a.bump.offset(word) << a.shift,
 		Mapped:         sum.mapped,
+		Peak:           max(sum.mapped, a.size.peak.Load()),
 		Live:           sum.live,
 		Created:        sum.created,
 		Released:       sum.released,

@@ -12,7 +12,7 @@ import (
 func (a *Arena) Stop(timeout time.Duration) error {
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
-	first, _ := a.shut(func(uint64) bool { return true })
+	first, _ := a.shut(func() bool { return true })
 	switch {
 	case first || a.takeKept():
 	case a.end.settled():
@@ -29,7 +29,7 @@ func (a *Arena) Stop(timeout time.Duration) error {
 		}
 	}
 	defer func() { a.end.kept <- struct{}{} }()
-	for !a.quiet(a.bump.word.Load()) {
+	for !a.quiet() {
 		if insideCallback() {
 			return inFlight()
 		}

@@ -8,6 +8,7 @@ type record struct {
 	size   uint64 // rounded, in bytes
 	handle uint64
 	stream uint64
+	birth  uint64 // its epoch, tag and kind
 }
 
 // Marks on the key of a record that was live when its arena closed. It is forgotten
@@ -20,7 +21,7 @@ const (
 
 // A table finds records by key. It is an open-addressed hash table that probes
 // linearly, moves records back on removal instead of leaving tombstones, and grows by half: at
-// worst 55 bytes for a record in a large table, and no moment at which it doubles.
+// worst 69 bytes for a record in a large table, and no moment at which it doubles.
 type table struct {
 	places []record
 	count  int

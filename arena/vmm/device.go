@@ -2,6 +2,7 @@ package vmm
 
 import (
 	"fmt"
+	"os"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -17,6 +18,10 @@ type Device struct {
 	quirks   Quirks
 	plan     plan // of an allocation
 	counted  bool // a handle lives as long as it is mapped
+	exported bool // handles are to be exportable also where that takes more
+
+	sibling sync.Mutex
+	sharing *Device // guarded by sibling
 
 	probing  sync.Mutex
 	probed   atomic.Pointer[Probe]
@@ -27,6 +32,9 @@ type Device struct {
 // whose granularity depends on that has its smallest for a byte; for very much, it has
 // the one that large memory should be in.
 var askedSizes = [2]uint64{GranularityMinimum: 1, GranularityRecommended: 1 << 30}
+
+// hostPage is the page size of the host in bytes, a power of two.
+var hostPage = func() uint64 { return uint64(os.Getpagesize()) }
 
 // NewDevice asks a driver that was opened for the device with this ordinal what it needs
 // to know. Its errors are the driver's.
@@ -50,7 +58,8 @@ func NewDevice(driver Driver, ordinal int) (*Device, error) {
 				Detail: fmt.Sprintf("the driver answered %d, which is not a power of two", granule),
 			}
 		}
-		d.granules[kind] = granule
+		// A transport registers whole pages of the host.
+		d.granules[kind] = max(granule, hostPage())
 	}
 	return d, nil
 }
@@ -61,7 +70,23 @@ func (d *Device) Driver() Driver { return d.driver }
 // Ordinal is the device's number, from 0.
 func (d *Device) Ordinal() int { return d.ordinal }
 
-// Granule is the allocation granularity in bytes, a power of two.
+// Exportable is the same device with handles that can be exported also where such a handle takes more than another. It is
+// always the same one.
+func (d *Device) Exportable() *Device {
+	if d.exported || d.driver.Capabilities().ExportIsFree {
+		return d
+	}
+	d.sibling.Lock()
+	defer d.sibling.Unlock()
+	if d.sharing == nil {
+		d.sharing = &Device{
+			driver: d.driver, ordinal: d.ordinal, granules: d.granules, quirks: d.quirks, plan: d.plan, counted: d.counted, exported: true,
+		}
+	}
+	return d.sharing
+}
+
+// Granule is the allocation granularity in bytes, a power of two: the driver's, but at least a page of the host.
 func (d *Device) Granule(kind Granularity) uint64 { return d.granules[kind] }
 
 // Reserve reserves size bytes of addresses, aligned to granule: a power of two that size
@@ -88,6 +113,9 @@ func (d *Device) Reserve(size, granule, hint uint64) (uint64, error) {
 // Unreserve gives back what Reserve gave.
 func (d *Device) Unreserve(va, size uint64) error { return d.driver.Unreserve(va, size) }
 
+// MaxHandle is the largest handle that this version of the driver creates, in bytes, or 0 for any.
+func (d *Device) MaxHandle() uint64 { return d.quirks.MaxHandle }
+
 // Allocate puts new memory behind [va, va+size) and gives its handle. When an
 // operation fails, those before it are undone in reverse; a failure to undo is
 // reported beside the first one. If the error wraps ErrQuarantined, the handle is
@@ -105,17 +133,48 @@ func (d *Device) Allocate(va, size uint64) (handle uint64, err error) {
 			return 0, err
 		}
 	}
-	to := placement{va: va, size: size, kind: probe.Properties}
-	err = d.do(d.plan, &to)
-	return to.handle, err
+	// As do does with the plan, in a straight line: it is what every allocation of an arena waits for.
+	if handle, err = d.driver.Create(size, probe.HandleType, probe.RDMA); err != nil {
+		return 0, err
+	}
+	done := 1
+	if err = d.driver.Map(va, size, handle); err == nil {
+		done++
+		if len(d.plan) > 2 {
+			err = d.driver.Grant(va, size, d.ordinal)
+		}
+	}
+	if err != nil {
+		err = d.undo(d.plan[:done], &placement{va: va, size: size, handle: handle}, err)
+	}
+	return handle, err
 }
+
+// Attach puts the memory of a handle behind [va, va+size): one that Detach kept, or one that was imported. It fails like
+// Allocate; the handle stays the caller's.
+func (d *Device) Attach(va, size, handle uint64) error {
+	return d.do(d.plan[1:], &placement{va: va, size: size, handle: handle})
+}
+
+// Detach unmaps the memory behind [va, va+size) and keeps its handle.
+func (d *Device) Detach(va, size uint64) error { return d.driver.Unmap(va, size) }
+
+// Destroy releases a handle that is not mapped.
+func (d *Device) Destroy(handle uint64) error { return d.driver.Release(handle) }
+
+// Grant lets another device reach what is mapped at [va, va+size), which is one mapping.
+func (d *Device) Grant(va, size uint64, device int) error { return d.driver.Grant(va, size, device) }
 
 // Release unmaps the memory behind [va, va+size) and releases its handle. All
 // failures are reported in one error. Where the driver keeps a handle alive
 // until it is unmapped, both steps are tried; elsewhere a failed unmap keeps the handle
 // (ErrQuarantined).
 func (d *Device) Release(va, size, handle uint64) error {
-	return d.undo(d.plan, &placement{va: va, size: size, handle: handle}, nil)
+	unmapped := d.driver.Unmap(va, size)
+	if unmapped != nil && !d.counted {
+		return fmt.Errorf("%w: %w", ErrQuarantined, unmapped)
+	}
+	return withUndo(unmapped, d.driver.Release(handle))
 }
 
 // MemoryInfo tells how much memory the device has in bytes.

@@ -82,7 +82,7 @@ func (d *Device) Probe() (*Probe, error) {
 // says nothing, exporting is, and rdma is not: a driver without that attribute has no such memory.
 func (d *Device) preferences() []Properties {
 	types := []HandleType{HandleTypeNone}
-	if d.driver.Capabilities().ExportIsFree {
+	if d.exported || d.driver.Capabilities().ExportIsFree {
 		types = nil
 		for _, t := range exportable {
 			if value, err := d.driver.Attribute(attributes[t]); err != nil || value != 0 {

@@ -15,6 +15,7 @@ from ._abi import RELEASE as __version__
 from ._arena import DEFAULT_TOTAL, Arena, DeviceInfo, Stats, doctor, set_active
 from ._buffer import Buffer
 from ._library import path as library_path
+from ._memory import DeviceStats, Event, Events, Region, Shortage, TagStats, device_stats
 from ._torch import Scope, use_arena
 from .errors import (
     ArenaError,
@@ -28,6 +29,7 @@ from .errors import (
     LibraryError,
     NoActiveArenaError,
     NotEmptyError,
+    NotMappedError,
     NotSupportedError,
     OutOfMemoryError,
     SizeOverflowError,
@@ -43,6 +45,9 @@ __all__ = [
     "ClosedError",
     "DeviceInfo",
     "DeviceLostError",
+    "DeviceStats",
+    "Event",
+    "Events",
     "ExhaustedError",
     "ForkedError",
     "InUseError",
@@ -50,13 +55,18 @@ __all__ = [
     "LibraryError",
     "NoActiveArenaError",
     "NotEmptyError",
+    "NotMappedError",
     "NotSupportedError",
     "OutOfMemoryError",
+    "Region",
     "Scope",
+    "Shortage",
     "SizeOverflowError",
     "Stats",
+    "TagStats",
     "UnavailableError",
     "__version__",
+    "device_stats",
     "doctor",
     "library_path",
     "set_active",

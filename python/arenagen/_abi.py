@@ -11,7 +11,7 @@ from typing import Any
 
 # The version of the interface. A library fits with the same major and at least this minor.
 ABI_MAJOR = 1
-ABI_MINOR = 2
+ABI_MINOR = 3
 
 # The release that these declarations come from.
 RELEASE = "0.1.0"
@@ -71,6 +71,8 @@ class Status(enum.IntEnum):
     DRIVER_TOO_OLD = 20
     # The arena has allocations, or calls that are under way.
     NOT_EMPTY = 21
+    # No region begins at the address, or it was taken away meanwhile.
+    NOT_MAPPED = 22
 
 
 class Granularity(enum.IntEnum):
@@ -107,6 +109,81 @@ class Placement(enum.IntEnum):
     SINGLE = 2
 
 
+class RegionKind(enum.IntEnum):
+    """What a transport registers memory by."""
+
+    # Maximal mapped runs of equal properties, in whole pages of the host.
+    DMABUF = 0
+    # Each handle by itself, as a file descriptor.
+    POSIX_FD = 1
+    # Each handle by itself, as a fabric handle.
+    FABRIC = 2
+    # Each handle by itself, for the communication library of the vendor.
+    CUDA_IPC = 3
+    # The registered range as one, holes and all, for transports known to take that.
+    WHOLE = 4
+    # What is not mapped in the registered range.
+    HOLES = 5
+
+
+class ExportKind(enum.IntEnum):
+    """The bits of region.exports, the ways in which a region can be given away."""
+
+    # With arena_export_fd.
+    AS_POSIX_FD = 1
+    # With arena_export_fabric.
+    AS_FABRIC = 2
+    # With arena_export_dmabuf.
+    AS_DMABUF = 4
+
+
+class EventKind(enum.IntEnum):
+    """What an event tells."""
+
+    # Nothing.
+    NONE = 0
+    # A handle is mapped now.
+    MAPPED = 1
+    # The same, ahead of its use.
+    PREFETCHED = 2
+    # The same, with a handle from the cache.
+    REUSED = 3
+    # The same, with a handle of another process.
+    IMPORTED = 4
+    # A handle is about to be unmapped.
+    UNMAPPING = 5
+    # It no longer is mapped.
+    UNMAPPED = 6
+    # Its handle is in the cache now.
+    CACHED = 7
+    # A handle went from the cache back to the driver.
+    TRIMMED = 8
+    # An allocation is live now.
+    MALLOC = 9
+    # It no longer is; its memory goes now.
+    FREE = 10
+    # An allocation failed.
+    FAILED = 11
+    # The device had no memory left.
+    OUT_OF_MEMORY = 12
+    # Another device reaches a mapping now.
+    GRANTED = 13
+    # The arena started over.
+    RESET = 14
+    # The arena was closed.
+    CLOSED = 15
+
+
+class EventStream(enum.IntEnum):
+    """Which events are asked for."""
+
+    # All that arena_options.events has remembered.
+    ALL = 0
+    # Those that a cache of registrations follows: mapped, prefetched, reused, imported, unmapping
+    # and unmapped. They are remembered from the first call on, and numbered by themselves.
+    CHANGES = 1
+
+
 # Backs [address, address + size) with memory and stores a handle of the caller's choice, any
 # number, in *handle. Answers 0, or a code of its own, which comes out in
 # arenagen_error.driver_code. A 0 without a handle is a failure with the code -2147483648. Called
@@ -128,6 +205,20 @@ ReleaseCallback = ctypes.CFUNCTYPE(
     ctypes.c_uint64,  # address
     ctypes.c_uint64,  # size
     ctypes.c_uint64,  # handle
+)
+
+
+# Is asked, outside all locks and on the thread that allocates, when the device has no memory left
+# and what the arena held beside its allocations is given back already. It may free something, in
+# this arena or elsewhere, and answers 1 for another try, after which it may be asked again, or 0.
+ShortageCallback = ctypes.CFUNCTYPE(
+    ctypes.c_int32,  # the result
+    ctypes.c_void_p,  # user
+    ctypes.c_uint64,  # requested
+    ctypes.c_uint64,  # mapped
+    ctypes.c_uint64,  # cached
+    ctypes.c_uint64,  # capacity
+    ctypes.c_uint64,  # attempt
 )
 
 
@@ -196,6 +287,23 @@ class ArenaOptions(ctypes.Structure):
         # The first address that is wished for, or 0. Where the driver gives another the arena is
         # made all the same; stats.base tells which.
         ("base_hint", ctypes.c_uint64),
+        # Bytes of released handles that are kept for later allocations of the same size, or 0.
+        ("cache", ctypes.c_uint64),
+        # Bytes of slabs that may be mapped before they are needed, in the background, or 0; for
+        # placement slab.
+        ("prefetch", ctypes.c_uint64),
+        # The devices that reach the memory beside the arena's own: bit n is the device with
+        # ordinal n.
+        ("peers", ctypes.c_uint64),
+        # How many of the latest events are remembered, up to 16777216 and rounded up to a power of
+        # two; 0 is none.
+        ("events", ctypes.c_uint32),
+        # 1 for handles that can be exported also where such a handle takes more than another, as
+        # with host memory; else 0. Elsewhere they are exportable if they can be.
+        ("exportable", ctypes.c_int32),
+        # 1 has addresses used again that memory was taken away from, the lowest first: a free that
+        # arrives late may meet another allocation there. Else 0.
+        ("reuse", ctypes.c_int32),
     ]
 
     def __init__(self, **fields: object) -> None:
@@ -313,12 +421,146 @@ class Stats(ctypes.Structure):
         ("slab_largest", ctypes.c_uint64),
         # How allocations share physical handles.
         ("placement", ctypes.c_int32),
+        # The most that mapped was since arena_reset_peaks.
+        ("peak_mapped", ctypes.c_uint64),
+        # Bytes of slabs that were mapped ahead and have no allocation yet; a part of slab_free.
+        ("slab_ahead", ctypes.c_uint64),
+        # Slabs that were mapped so far: slabs + slabs_gone.
+        ("slabs_made", ctypes.c_uint64),
+        # Slabs that were unmapped or handed over, or could not be unmapped.
+        ("slabs_gone", ctypes.c_uint64),
+        # Bytes of the handles in the cache.
+        ("cache_bytes", ctypes.c_uint64),
+        # The most that cache_bytes was since arena_reset_peaks.
+        ("cache_peak", ctypes.c_uint64),
+        # Handles in the cache: cache_kept - cache_reused - cache_trimmed.
+        ("cache_handles", ctypes.c_uint64),
+        # Handles that came into the cache.
+        ("cache_kept", ctypes.c_uint64),
+        # Handles that were mapped again.
+        ("cache_reused", ctypes.c_uint64),
+        # Handles that went from the cache back to the driver.
+        ("cache_trimmed", ctypes.c_uint64),
     ]
 
     def __init__(self, **fields: object) -> None:
         """Set struct_size, then the fields that are given."""
         fields.setdefault("struct_size", ctypes.sizeof(self))
         super().__init__(**fields)
+
+
+class TagStats(ctypes.Structure):
+    """The counters of a tag at one moment.
+
+    Set struct_size before the call.
+    """
+
+    _fields_ = [
+        # Bytes of this struct, set by the caller.
+        ("struct_size", ctypes.c_uint32),
+        # The tag.
+        ("tag", ctypes.c_uint32),
+        # Live allocations.
+        ("live", ctypes.c_uint64),
+        # Sum of their rounded sizes, in bytes.
+        ("mapped", ctypes.c_uint64),
+        # The most that mapped was since arena_reset_peaks.
+        ("peak_mapped", ctypes.c_uint64),
+    ]
+
+    def __init__(self, **fields: object) -> None:
+        """Set struct_size, then the fields that are given."""
+        fields.setdefault("struct_size", ctypes.sizeof(self))
+        super().__init__(**fields)
+
+
+class DeviceTotals(ctypes.Structure):
+    """The counters of a device's arenas at one moment, closed ones included.
+
+    Set struct_size before the call.
+    """
+
+    _fields_ = [
+        # Bytes of this struct, set by the caller.
+        ("struct_size", ctypes.c_uint32),
+        # The device's ordinal.
+        ("device", ctypes.c_int32),
+        # Arenas.
+        ("arenas", ctypes.c_uint64),
+        # Bytes of addresses that they handed out.
+        ("used", ctypes.c_uint64),
+        # Sum of the live allocations' rounded sizes.
+        ("mapped", ctypes.c_uint64),
+        # Live allocations.
+        ("live", ctypes.c_uint64),
+        # Physical handles that live allocations have.
+        ("handles", ctypes.c_uint64),
+        # Bytes of memory that no allocation has: free in slabs, mapped ahead, or in a cache.
+        ("held", ctypes.c_uint64),
+        # Allocations that the backend failed.
+        ("failed", ctypes.c_uint64),
+        # Calls of mx_free that named another device than the allocation's, which is this one.
+        ("other_device_frees", ctypes.c_uint64),
+    ]
+
+    def __init__(self, **fields: object) -> None:
+        """Set struct_size, then the fields that are given."""
+        fields.setdefault("struct_size", ctypes.sizeof(self))
+        super().__init__(**fields)
+
+
+class Region(ctypes.Structure):
+    """What a transport registers as one."""
+
+    _fields_ = [
+        # Its first address.
+        ("address", ctypes.c_uint64),
+        # Bytes.
+        ("length", ctypes.c_uint64),
+        # Where address is in the handle, in bytes.
+        ("offset", ctypes.c_uint64),
+        # The physical handle; 0 for a region with several, and for a hole.
+        ("handle", ctypes.c_uint64),
+        # Regions with equal address, length and generation are the same memory.
+        ("generation", ctypes.c_uint64),
+        # The sum of the ways in which the memory can be given away, 0 for none; found by trying.
+        ("exports", ctypes.c_int32),
+        # 0.
+        ("reserved", ctypes.c_uint32),
+    ]
+
+
+class FabricHandle(ctypes.Structure):
+    """What another process of the fabric imports."""
+
+    _fields_ = [
+        # The handle.
+        ("bytes", ctypes.c_char * 64),
+    ]
+
+
+class Event(ctypes.Structure):
+    """One thing that an arena did."""
+
+    _fields_ = [
+        # 1, 2, 3 and so on.
+        ("sequence", ctypes.c_uint64),
+        # Nanoseconds since the arena was made; to about a millisecond for those that call no
+        # driver.
+        ("time", ctypes.c_uint64),
+        # The address, or 0.
+        ("address", ctypes.c_uint64),
+        # Bytes.
+        ("size", ctypes.c_uint64),
+        # The physical handle, or 0.
+        ("handle", ctypes.c_uint64),
+        # Nanoseconds that the driver's calls took, or 0.
+        ("took", ctypes.c_uint64),
+        # What it was.
+        ("kind", ctypes.c_int32),
+        # The tag of the allocation.
+        ("tag", ctypes.c_uint32),
+    ]
 
 
 class DeviceInfo(ctypes.Structure):
@@ -450,7 +692,7 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     # Has an arena without allocations start over at its base. While something is live, deferred,
     # quarantined or under way it is refused with not_empty. A late free of an allocation from
     # before may meet a new one at the same address: the caller knows that all frees have arrived.
-    # A single handle stays.
+    # A single handle stays, and so do the handles in the cache.
     "arenagen_arena_reset": (
         ctypes.c_int32,
         Arena,  # arena
@@ -484,6 +726,132 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
         ctypes.c_void_p,  # address
         ctypes.POINTER(Allocation),  # allocation
     ),
+    # Gives memory back that the arena holds and no allocation uses, until at most keep bytes of it
+    # are left: cached handles, the longest unused first, then what was mapped ahead.
+    "arenagen_arena_trim": (
+        ctypes.c_int32,
+        Arena,  # arena
+        ctypes.c_uint64,  # keep
+        ctypes.POINTER(ctypes.c_uint64),  # released
+    ),
+    # Sets what is asked when the device has no memory left for an allocation of this arena,
+    # mx_malloc's included. An allocation that it makes itself does not ask again, and a close of
+    # the arena inside it is refused with busy.
+    "arenagen_arena_on_out_of_memory": (
+        ctypes.c_int32,
+        Arena,  # arena
+        ShortageCallback,  # callback
+        ctypes.c_void_p,  # user
+    ),
+    # Lets another device read and write all that the arena has mapped and will map. When the
+    # driver refuses, later allocations are without it again; what was granted before stays so.
+    "arenagen_arena_add_peer": (
+        ctypes.c_int32,
+        Arena,  # arena
+        ctypes.c_int32,  # device
+    ),
+    # Lists what a transport has to register, by address, for what is mapped at this moment. With
+    # buffer NULL and capacity 0 it only tells the count. A cache of registrations follows
+    # arena_events with the stream changes, which it calls first.
+    "arenagen_arena_regions": (
+        ctypes.c_int32,
+        Arena,  # arena
+        ctypes.c_int32,  # kind
+        ctypes.POINTER(Region),  # buffer
+        ctypes.c_size_t,  # capacity
+        ctypes.POINTER(ctypes.c_size_t),  # count
+    ),
+    # Gives the memory of a region of the kind posix_fd to another process, which can use it also
+    # after it was freed here. It fails with not_mapped, and with not_supported where the memory
+    # cannot be exported so.
+    "arenagen_arena_export_fd": (
+        ctypes.c_int32,
+        Arena,  # arena
+        ctypes.c_void_p,  # address
+        ctypes.POINTER(ctypes.c_int32),  # fd
+    ),
+    # As arena_export_fd, for a region of the kind fabric and the processes of a fabric.
+    "arenagen_arena_export_fabric": (
+        ctypes.c_int32,
+        Arena,  # arena
+        ctypes.c_void_p,  # address
+        ctypes.POINTER(FabricHandle),  # fabric
+    ),
+    # Gives a range inside a region of the kind dmabuf to another device's driver.
+    "arenagen_arena_export_dmabuf": (
+        ctypes.c_int32,
+        Arena,  # arena
+        ctypes.c_void_p,  # address
+        ctypes.c_uint64,  # size
+        ctypes.c_int32,  # pcie
+        ctypes.POINTER(ctypes.c_int32),  # fd
+    ),
+    # Puts memory that another process exported behind addresses of this arena. It is freed like an
+    # allocation.
+    "arenagen_arena_import_fd": (
+        ctypes.c_int32,
+        Arena,  # arena
+        ctypes.c_int32,  # fd
+        ctypes.c_int64,  # size
+        ctypes.POINTER(ctypes.c_void_p),  # address
+    ),
+    # As arena_import_fd, for what arena_export_fabric gave.
+    "arenagen_arena_import_fabric": (
+        ctypes.c_int32,
+        Arena,  # arena
+        ctypes.POINTER(FabricHandle),  # fabric
+        ctypes.c_int64,  # size
+        ctypes.POINTER(ctypes.c_void_p),  # address
+    ),
+    # Reads the events after one of them, the oldest first, as many as fit. It takes no lock that
+    # an allocation waits for. The next call begins after + missed + count.
+    "arenagen_arena_events": (
+        ctypes.c_int32,
+        Arena,  # arena
+        ctypes.c_int32,  # stream
+        ctypes.c_uint64,  # after
+        ctypes.POINTER(Event),  # buffer
+        ctypes.c_size_t,  # capacity
+        ctypes.POINTER(ctypes.c_size_t),  # count
+        ctypes.POINTER(ctypes.c_uint64),  # missed
+    ),
+    # Sets what later allocations are counted under beside the arena, mx_malloc's included.
+    "arenagen_arena_set_tag": (
+        ctypes.c_int32,
+        Arena,  # arena
+        ctypes.c_uint32,  # tag
+    ),
+    # The counters of a tag.
+    "arenagen_arena_tag_stats": (
+        ctypes.c_int32,
+        Arena,  # arena
+        ctypes.c_uint32,  # tag
+        ctypes.POINTER(TagStats),  # stats
+    ),
+    # Has the peaks of the arena's counters start over from what they are now.
+    "arenagen_arena_reset_peaks": (
+        ctypes.c_int32,
+        Arena,  # arena
+    ),
+    # Writes all of the arena's counters as JSON, without a zero at its end. With buffer NULL and
+    # capacity 0, or a buffer too small, it only tells the length, which the next call may exceed.
+    "arenagen_arena_snapshot": (
+        ctypes.c_int32,
+        Arena,  # arena
+        ctypes.POINTER(ctypes.c_char),  # buffer
+        ctypes.c_size_t,  # capacity
+        ctypes.POINTER(ctypes.c_size_t),  # length
+    ),
+    # Writes the events that are remembered as JSON for arenactl trace, without a zero at its end.
+    # With buffer NULL and capacity 0, or a buffer too small, it only tells the length, which the
+    # next call may exceed.
+    "arenagen_arena_trace": (
+        ctypes.c_int32,
+        Arena,  # arena
+        ctypes.POINTER(ctypes.c_char),  # buffer
+        ctypes.c_size_t,  # capacity
+        ctypes.POINTER(ctypes.c_size_t),  # length
+    ),
     # Finds the arena that an address belongs to; 0 and ok when it is none's. Where ranges coincide
     # it is an arena with an allocation at the address, the one active for any device first.
     "arenagen_arena_of": (
@@ -491,8 +859,9 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
         ctypes.c_void_p,  # address
         ctypes.POINTER(Arena),  # arena
     ),
-    # The range to register with a transport, from the reservation's first address to the highest
-    # one handed out.
+    # The range to register with a transport, from the reservation's first address on. It ends
+    # below the lowest allocation still under way, so that no address in it awaits its first
+    # mapping; what failed or was freed is a hole.
     "arenagen_arena_registered_range": (
         ctypes.c_int32,
         Arena,  # arena
@@ -535,6 +904,12 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
         ctypes.c_int32,
         Arena,  # arena
         ctypes.POINTER(DeviceInfo),  # info
+    ),
+    # The counters of all arenas of a device together.
+    "arenagen_device_stats": (
+        ctypes.c_int32,
+        ctypes.c_int32,  # device
+        ctypes.POINTER(DeviceTotals),  # stats
     ),
     # Makes an arena the one that mx_malloc serves a device from, in place of the one before. The
     # arena stays active until it is replaced, closed or released.

@@ -19,7 +19,6 @@ import logging
 import sys
 import threading
 import time
-import types
 import weakref
 from collections import deque
 from collections.abc import Callable
@@ -30,6 +29,7 @@ from typing import Any, NoReturn, SupportsIndex
 from . import _abi, _active
 from ._integers import integer
 from ._library import check, keep, last_error, library, path
+from ._raised import unraisable
 
 __all__ = [
     "arena_close_and_drain",
@@ -228,6 +228,8 @@ def arena_registered_range(capsule: Capsule, /) -> tuple[int, int]:
     backing = _backing(capsule)
     base, length = ctypes.c_void_p(), ctypes.c_uint64()
     check(_lib, _lib.arenagen_arena_registered_range(backing.handle, ctypes.byref(base), ctypes.byref(length)))
+    # Here the range is all that was handed out, also what is still being mapped.
+    check(_lib, _lib.arenagen_arena_used(backing.handle, ctypes.byref(length)))
     return base.value or 0, length.value
 
 
@@ -347,7 +349,7 @@ def _allocate(user: int, address: int, size: int, handle: Any) -> int:
             call.raised = raised
         else:
             with suppress(BaseException):
-                _unraisable(raised, allocate)
+                unraisable(raised, allocate)
         if not stored:
             _live.pop((user, address), None)
         # With a handle there is memory, which somebody has to free.
@@ -364,7 +366,7 @@ def _deallocate(user: int, address: int, size: int, handle: int) -> int:
         if raised.__traceback__ is not None:
             raised.__traceback__ = raised.__traceback__.tb_next
         with suppress(BaseException):
-            _unraisable(raised, deallocate)
+            unraisable(raised, deallocate)
         return FAILED
     finally:
         _live.pop((user, address), None)
@@ -392,23 +394,6 @@ def _release_leaving() -> None:
             return
         if _lib.arenagen_arena_release(handle) == _abi.Status.BUSY:
             _leaving.append(handle)
-
-
-def _unraisable(raised: BaseException, of: object) -> None:
-    """Hand an exception to sys.unraisablehook, as the interpreter does."""
-    for kind in tuple.__subclasses__():
-        if kind.__name__ == "UnraisableHookArgs":
-            args: Any = kind((type(raised), raised, raised.__traceback__, None, of))
-            break
-    else:
-        args = types.SimpleNamespace(
-            exc_type=type(raised), exc_value=raised, exc_traceback=raised.__traceback__, err_msg=None, object=of
-        )
-    hook = getattr(sys, "unraisablehook", None) or sys.__unraisablehook__
-    try:
-        hook(args)
-    except BaseException:
-        log.exception("sys.unraisablehook failed at %r of %r", raised, of)
 
 
 def _cut_off() -> None:

@@ -8,7 +8,7 @@ import logging
 import os
 import threading
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from ctypes import c_uint64
 from dataclasses import asdict, dataclass, fields
@@ -18,6 +18,7 @@ from . import _abi, _active
 from ._buffer import Buffer, buffer
 from ._integers import integer
 from ._library import check, last_error, library
+from ._memory import Memory, choice, peers_of, released, text_of
 from .errors import ForkedError, InvalidArgumentError, NotSupportedError
 
 log = logging.getLogger("arenagen")
@@ -71,6 +72,21 @@ class Stats:
     """The largest piece of these."""
     placement: str
     """How allocations share handles: "per_allocation", "slab" or "single"."""
+    peak_mapped: int
+    """The most that mapped was since reset_peaks."""
+    slab_ahead: int
+    """Bytes of slabs that were mapped ahead and have no allocation yet; a part of slab_free."""
+    slabs_made: int
+    """Slabs that were mapped so far: slabs + slabs_gone."""
+    slabs_gone: int
+    cache_bytes: int
+    """Bytes of the handles in the cache."""
+    cache_peak: int
+    cache_handles: int
+    """Handles in the cache: cache_kept - cache_reused - cache_trimmed."""
+    cache_kept: int
+    cache_reused: int
+    cache_trimmed: int
 
     def to_json(self) -> str:
         """Give the counters as a JSON object."""
@@ -119,7 +135,7 @@ class Pools(Protocol):
 _arenas: weakref.WeakSet[Arena] = weakref.WeakSet()
 
 
-class Arena:
+class Arena(Memory):
     """One range of addresses of one device.
 
     Its methods may be called from any thread. backend is "auto", "cuda", "hip", "stub" or what else the library carries: auto is
@@ -130,6 +146,11 @@ class Arena:
     placement is how allocations share physical handles: "per_allocation", "slab" (carved out of handles of slab_size bytes, so that
     a load needs few of them; a larger one gets its own), or "single" (the whole arena is one handle, made up front).
     base_hint is the first address that is wished for, or 0; where the driver gives another a warning is logged, and base tells which.
+    cache is how many bytes of released handles are kept for later allocations of the same size. prefetch is how many bytes of slabs
+    may be mapped before they are needed, in the background. reuse has addresses used again that memory was taken away from: a free that
+    arrives late may meet another allocation there. peers are the devices that reach the memory beside the arena's own. events is how
+    many of the latest events are remembered, up to 2**24. exportable asks for handles that other processes can import also where such a
+    handle takes more than another, as with host memory; elsewhere they are so if they can be.
     options are those of the backend, as its reference page lists them.
 
     Raises an ArenaError: UnavailableError where there is no driver or device, InvalidArgumentError.
@@ -148,6 +169,12 @@ class Arena:
         placement: str = "per_allocation",
         slab_size: SupportsIndex = 0,
         base_hint: SupportsIndex = 0,
+        cache: SupportsIndex = 0,
+        prefetch: SupportsIndex = 0,
+        reuse: bool = False,
+        exportable: bool = False,
+        peers: Iterable[SupportsIndex] = (),
+        events: SupportsIndex = 0,
         options: Mapping[str, object] | None = None,
     ) -> None:
         """Open the device and reserve the addresses."""
@@ -168,11 +195,17 @@ class Arena:
             device=integer("device", device, 32, signed=True),
             total=integer("total", total, 64, signed=True),
             granule=0 if granule is None else _granule(granule),
-            granularity=_choice("granularity", granularity, _abi.Granularity),
-            drain=_choice("drain", drain, _abi.Drain),
-            placement=_choice("placement", placement, _abi.Placement),
+            granularity=choice("granularity", granularity, _abi.Granularity),
+            drain=choice("drain", drain, _abi.Drain),
+            placement=choice("placement", placement, _abi.Placement),
             slab_size=integer("slab_size", slab_size, 64),
             base_hint=integer("base_hint", base_hint, 64),
+            cache=integer("cache", cache, 64),
+            prefetch=integer("prefetch", prefetch, 64),
+            reuse=int(bool(reuse)),
+            exportable=int(bool(exportable)),
+            peers=peers_of(peers),
+            events=integer("events", events, 32),
             backend=_text("backend", backend),
             backend_options=_text("options", ",".join(pairs)),
         )
@@ -244,7 +277,10 @@ class Arena:
             return buffer(number, length, self, shown)
 
     def registered_range(self) -> tuple[int, int]:
-        """Give the range to register with a transport: base, and bytes up to the highest address handed out."""
+        """Give the range to register with a transport: base, and bytes up to the lowest allocation that is still under way.
+
+        No address in it awaits its first mapping; what failed or was freed is a hole. When nothing is under way the bytes are used_bytes.
+        """
         base, length = ctypes.c_void_p(), ctypes.c_uint64()
         check(
             self._library,
@@ -364,6 +400,7 @@ class Arena:
             self._before_closing(force)
             self._end(self._library.arenagen_arena_release)
             self._finalizer.detach()
+            released(self._handle)
 
     def _before_closing(self, force: bool) -> None:
         if self.closed:
@@ -415,14 +452,12 @@ def doctor() -> tuple[str, bool]:
 
     Beside it stands whether there is a device that Arena() can use. It tries what an arena needs with one granule of memory for a moment. It takes as long as drivers take to start.
     """
-    lib, length, usable, capacity = library(), ctypes.c_size_t(), ctypes.c_int32(), 1 << 16
-    while True:
-        text = ctypes.create_string_buffer(capacity)
-        status = lib.arenagen_doctor(text, capacity, ctypes.byref(length), ctypes.byref(usable))
-        if status != _abi.Status.BUFFER_TOO_SMALL:
-            check(lib, status)
-            return text.raw[: length.value].decode(errors="replace"), bool(usable.value)
-        capacity = 2 * length.value
+    lib, usable = library(), ctypes.c_int32()
+
+    def report(*place: Any) -> Any:
+        return lib.arenagen_doctor(*place, ctypes.byref(usable))
+
+    return text_of(lib, report).decode(errors="replace"), bool(usable.value)
 
 
 def _let_go(lib: ctypes.CDLL, created: c_uint64, pools: list[Pools]) -> None:
@@ -443,6 +478,7 @@ def _let_go(lib: ctypes.CDLL, created: c_uint64, pools: list[Pools]) -> None:
             log.debug("arena %#x stays: it was dropped with %d live allocations", handle, live.value)
             return
         lib.arenagen_arena_release(handle)
+        released(handle)
 
     if exists():
         for each in pools:
@@ -464,13 +500,6 @@ def _granule(granule: SupportsIndex) -> int:
     if number == 0:
         raise InvalidArgumentError("granule must be a power of two, got 0")
     return number
-
-
-def _choice(name: str, value: str, kinds: type[_abi.Granularity] | type[_abi.Drain] | type[_abi.Placement]) -> int:
-    for kind in kinds:
-        if kind.name.lower() == value:
-            return int(kind)
-    raise InvalidArgumentError(f"{name} must be {', '.join(kind.name.lower() for kind in kinds)}, got {value!r}")
 
 
 def _text(name: str, value: str) -> bytes:

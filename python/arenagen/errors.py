@@ -77,6 +77,10 @@ class NotEmptyError(ArenaError):
     """The arena has allocations, or calls that are under way."""
 
 
+class NotMappedError(ArenaError):
+    """No region begins at the address, or it was taken away meanwhile."""
+
+
 class DeviceLostError(ArenaError):
     """The device failed for good."""
 
@@ -110,5 +114,6 @@ BY_STATUS: dict[int, type[ArenaError]] = {
     _abi.Status.DRIVER_TOO_OLD: UnavailableError,
     _abi.Status.DEVICE_LOST: DeviceLostError,
     _abi.Status.NOT_EMPTY: NotEmptyError,
+    _abi.Status.NOT_MAPPED: NotMappedError,
     _abi.Status.FORKED: ForkedError,
 }

@@ -606,6 +606,7 @@ class TestStatuses:
         "DEVICE_LOST": (arenagen.DeviceLostError, RuntimeError),
         "FORKED": (arenagen.ForkedError, RuntimeError),
         "NOT_EMPTY": (arenagen.NotEmptyError, RuntimeError),
+        "NOT_MAPPED": (arenagen.NotMappedError, RuntimeError),
     }
 
     def test_each_is_an_exception(self, answering: str) -> None:

@@ -22,7 +22,7 @@ extern "C" {
 
 /* The version of this interface. A library fits when its major is the same and its minor at least this. */
 #define ARENAGEN_ABI_MAJOR 1
-#define ARENAGEN_ABI_MINOR 2
+#define ARENAGEN_ABI_MINOR 3
 #define ARENAGEN_RELEASE "0.1.0"
 
 /*
@@ -80,6 +80,8 @@ enum {
   ARENAGEN_STATUS_DRIVER_TOO_OLD = 20,
   /* The arena has allocations, or calls that are under way. */
   ARENAGEN_STATUS_NOT_EMPTY = 21,
+  /* No region begins at the address, or it was taken away meanwhile. */
+  ARENAGEN_STATUS_NOT_MAPPED = 22,
 };
 
 /* Which of the driver's own granules an arena works in. */
@@ -118,6 +120,83 @@ enum {
   ARENAGEN_PLACEMENT_SINGLE = 2,
 };
 
+/* What a transport registers memory by. */
+typedef int32_t arenagen_region_kind;
+enum {
+  /* Maximal mapped runs of equal properties, in whole pages of the host. */
+  ARENAGEN_REGION_KIND_DMABUF = 0,
+  /* Each handle by itself, as a file descriptor. */
+  ARENAGEN_REGION_KIND_POSIX_FD = 1,
+  /* Each handle by itself, as a fabric handle. */
+  ARENAGEN_REGION_KIND_FABRIC = 2,
+  /* Each handle by itself, for the communication library of the vendor. */
+  ARENAGEN_REGION_KIND_CUDA_IPC = 3,
+  /* The registered range as one, holes and all, for transports known to take that. */
+  ARENAGEN_REGION_KIND_WHOLE = 4,
+  /* What is not mapped in the registered range. */
+  ARENAGEN_REGION_KIND_HOLES = 5,
+};
+
+/* The bits of region.exports, the ways in which a region can be given away. */
+typedef int32_t arenagen_export_kind;
+enum {
+  /* With arena_export_fd. */
+  ARENAGEN_EXPORT_KIND_AS_POSIX_FD = 1,
+  /* With arena_export_fabric. */
+  ARENAGEN_EXPORT_KIND_AS_FABRIC = 2,
+  /* With arena_export_dmabuf. */
+  ARENAGEN_EXPORT_KIND_AS_DMABUF = 4,
+};
+
+/* What an event tells. */
+typedef int32_t arenagen_event_kind;
+enum {
+  /* Nothing. */
+  ARENAGEN_EVENT_KIND_NONE = 0,
+  /* A handle is mapped now. */
+  ARENAGEN_EVENT_KIND_MAPPED = 1,
+  /* The same, ahead of its use. */
+  ARENAGEN_EVENT_KIND_PREFETCHED = 2,
+  /* The same, with a handle from the cache. */
+  ARENAGEN_EVENT_KIND_REUSED = 3,
+  /* The same, with a handle of another process. */
+  ARENAGEN_EVENT_KIND_IMPORTED = 4,
+  /* A handle is about to be unmapped. */
+  ARENAGEN_EVENT_KIND_UNMAPPING = 5,
+  /* It no longer is mapped. */
+  ARENAGEN_EVENT_KIND_UNMAPPED = 6,
+  /* Its handle is in the cache now. */
+  ARENAGEN_EVENT_KIND_CACHED = 7,
+  /* A handle went from the cache back to the driver. */
+  ARENAGEN_EVENT_KIND_TRIMMED = 8,
+  /* An allocation is live now. */
+  ARENAGEN_EVENT_KIND_MALLOC = 9,
+  /* It no longer is; its memory goes now. */
+  ARENAGEN_EVENT_KIND_FREE = 10,
+  /* An allocation failed. */
+  ARENAGEN_EVENT_KIND_FAILED = 11,
+  /* The device had no memory left. */
+  ARENAGEN_EVENT_KIND_OUT_OF_MEMORY = 12,
+  /* Another device reaches a mapping now. */
+  ARENAGEN_EVENT_KIND_GRANTED = 13,
+  /* The arena started over. */
+  ARENAGEN_EVENT_KIND_RESET = 14,
+  /* The arena was closed. */
+  ARENAGEN_EVENT_KIND_CLOSED = 15,
+};
+
+/* Which events are asked for. */
+typedef int32_t arenagen_event_stream;
+enum {
+  /* All that arena_options.events has remembered. */
+  ARENAGEN_EVENT_STREAM_ALL = 0,
+  /*
+   * Those that a cache of registrations follows: mapped, prefetched, reused, imported, unmapping
+   * and unmapped. They are remembered from the first call on, and numbered by themselves.
+   */
+  ARENAGEN_EVENT_STREAM_CHANGES = 1,
+};
+
 /*
  * Backs [address, address + size) with memory and stores a handle of the caller's choice, any
  * number, in *handle. Answers 0, or a code of its own, which comes out in
@@ -139,6 +218,19 @@ typedef int32_t (*arenagen_allocate_callback)(void *user, uint64_t address, uint
  * handle: What allocate_callback gave.
  */
 typedef int32_t (*arenagen_release_callback)(void *user, uint64_t address, uint64_t size, uint64_t handle);
+
+/*
+ * Is asked, outside all locks and on the thread that allocates, when the device has no memory left
+ * and what the arena held beside its allocations is given back already. It may free something, in
+ * this arena or elsewhere, and answers 1 for another try, after which it may be asked again, or 0.
+ * user: What it was set with.
+ * requested: Bytes that one handle needs.
+ * mapped: Bytes of the arena's live allocations.
+ * cached: Bytes that it holds beside them.
+ * capacity: Bytes of the device, or 0 where the driver does not tell.
+ * attempt: How often it was tried.
+ */
+typedef int32_t (*arenagen_shortage_callback)(void *user, uint64_t requested, uint64_t mapped, uint64_t cached, uint64_t capacity, uint64_t attempt);
 
 /* The last failure on the calling thread. Set struct_size before the call. */
 typedef struct arenagen_error {
@@ -199,6 +291,32 @@ typedef struct arenagen_arena_options {
    * all the same; stats.base tells which.
    */
   uint64_t base_hint;
+  /* Bytes of released handles that are kept for later allocations of the same size, or 0. */
+  uint64_t cache;
+  /*
+   * Bytes of slabs that may be mapped before they are needed, in the background, or 0; for
+   * placement slab.
+   */
+  uint64_t prefetch;
+  /*
+   * The devices that reach the memory beside the arena's own: bit n is the device with ordinal n.
+   */
+  uint64_t peers;
+  /*
+   * How many of the latest events are remembered, up to 16777216 and rounded up to a power of two;
+   * 0 is none.
+   */
+  uint32_t events;
+  /*
+   * 1 for handles that can be exported also where such a handle takes more than another, as with
+   * host memory; else 0. Elsewhere they are exportable if they can be.
+   */
+  int32_t exportable;
+  /*
+   * 1 has addresses used again that memory was taken away from, the lowest first: a free that
+   * arrives late may meet another allocation there. Else 0.
+   */
+  int32_t reuse;
 } arenagen_arena_options;
 
 /* The initialiser of arenagen_arena_options. */
@@ -214,7 +332,13 @@ typedef struct arenagen_arena_options {
     ARENAGEN_DRAIN_USUAL, /* drain */ \
     0, /* slab_size */ \
     ARENAGEN_PLACEMENT_PER_ALLOCATION, /* placement */ \
-    0 /* base_hint */ \
+    0, /* base_hint */ \
+    0, /* cache */ \
+    0, /* prefetch */ \
+    0, /* peers */ \
+    0, /* events */ \
+    0, /* exportable */ \
+    0 /* reuse */ \
   }
 
 /*
@@ -322,7 +446,112 @@ typedef struct arenagen_stats {
   uint64_t slab_largest;
   /* How allocations share physical handles. */
   arenagen_placement placement;
+  /* The most that mapped was since arena_reset_peaks. */
+  uint64_t peak_mapped;
+  /* Bytes of slabs that were mapped ahead and have no allocation yet; a part of slab_free. */
+  uint64_t slab_ahead;
+  /* Slabs that were mapped so far: slabs + slabs_gone. */
+  uint64_t slabs_made;
+  /* Slabs that were unmapped or handed over, or could not be unmapped. */
+  uint64_t slabs_gone;
+  /* Bytes of the handles in the cache. */
+  uint64_t cache_bytes;
+  /* The most that cache_bytes was since arena_reset_peaks. */
+  uint64_t cache_peak;
+  /* Handles in the cache: cache_kept - cache_reused - cache_trimmed. */
+  uint64_t cache_handles;
+  /* Handles that came into the cache. */
+  uint64_t cache_kept;
+  /* Handles that were mapped again. */
+  uint64_t cache_reused;
+  /* Handles that went from the cache back to the driver. */
+  uint64_t cache_trimmed;
 } arenagen_stats;
+
+/* The counters of a tag at one moment. Set struct_size before the call. */
+typedef struct arenagen_tag_stats {
+  /* Bytes of this struct, set by the caller. */
+  uint32_t struct_size;
+  /* The tag. */
+  uint32_t tag;
+  /* Live allocations. */
+  uint64_t live;
+  /* Sum of their rounded sizes, in bytes. */
+  uint64_t mapped;
+  /* The most that mapped was since arena_reset_peaks. */
+  uint64_t peak_mapped;
+} arenagen_tag_stats;
+
+/*
+ * The counters of a device's arenas at one moment, closed ones included. Set struct_size before the
+ * call.
+ */
+typedef struct arenagen_device_totals {
+  /* Bytes of this struct, set by the caller. */
+  uint32_t struct_size;
+  /* The device's ordinal. */
+  int32_t device;
+  /* Arenas. */
+  uint64_t arenas;
+  /* Bytes of addresses that they handed out. */
+  uint64_t used;
+  /* Sum of the live allocations' rounded sizes. */
+  uint64_t mapped;
+  /* Live allocations. */
+  uint64_t live;
+  /* Physical handles that live allocations have. */
+  uint64_t handles;
+  /* Bytes of memory that no allocation has: free in slabs, mapped ahead, or in a cache. */
+  uint64_t held;
+  /* Allocations that the backend failed. */
+  uint64_t failed;
+  /* Calls of mx_free that named another device than the allocation's, which is this one. */
+  uint64_t other_device_frees;
+} arenagen_device_totals;
+
+/* What a transport registers as one. */
+typedef struct arenagen_region {
+  /* Its first address. */
+  uint64_t address;
+  /* Bytes. */
+  uint64_t length;
+  /* Where address is in the handle, in bytes. */
+  uint64_t offset;
+  /* The physical handle; 0 for a region with several, and for a hole. */
+  uint64_t handle;
+  /* Regions with equal address, length and generation are the same memory. */
+  uint64_t generation;
+  /* The sum of the ways in which the memory can be given away, 0 for none; found by trying. */
+  arenagen_export_kind exports;
+  /* 0. */
+  uint32_t reserved;
+} arenagen_region;
+
+/* What another process of the fabric imports. */
+typedef struct arenagen_fabric_handle {
+  /* The handle. */
+  char bytes[64];
+} arenagen_fabric_handle;
+
+/* One thing that an arena did. */
+typedef struct arenagen_event {
+  /* 1, 2, 3 and so on. */
+  uint64_t sequence;
+  /* Nanoseconds since the arena was made; to about a millisecond for those that call no driver. */
+  uint64_t time;
+  /* The address, or 0. */
+  uint64_t address;
+  /* Bytes. */
+  uint64_t size;
+  /* The physical handle, or 0. */
+  uint64_t handle;
+  /* Nanoseconds that the driver's calls took, or 0. */
+  uint64_t took;
+  /* What it was. */
+  arenagen_event_kind kind;
+  /* The tag of the allocation. */
+  uint32_t tag;
+} arenagen_event;
 
 /*
  * What an arena's device is, and what memory it is asked for with. Set struct_size before the call.
@@ -465,7 +694,7 @@ arenagen_status arenagen_arena_stop(arenagen_arena arena, int64_t milliseconds);
  * Has an arena without allocations start over at its base. While something is live, deferred,
  * quarantined or under way it is refused with not_empty. A late free of an allocation from before
  * may meet a new one at the same address: the caller knows that all frees have arrived. A single
- * handle stays.
+ * handle stays, and so do the handles in the cache.
  * arena: The arena.
  * Since 1.2.
  */
@@ -509,6 +738,162 @@ arenagen_status arenagen_arena_free(arenagen_arena arena, void *address);
 arenagen_status arenagen_arena_allocation(arenagen_arena arena, void *address, arenagen_allocation *allocation);
 
 /*
+ * Gives memory back that the arena holds and no allocation uses, until at most keep bytes of it are
+ * left: cached handles, the longest unused first, then what was mapped ahead.
+ * arena: The arena.
+ * keep: Bytes that may stay.
+ * released: Bytes that went; not NULL.
+ * Since 1.3.
+ */
+arenagen_status arenagen_arena_trim(arenagen_arena arena, uint64_t keep, uint64_t *released);
+
+/*
+ * Sets what is asked when the device has no memory left for an allocation of this arena,
+ * mx_malloc's included. An allocation that it makes itself does not ask again, and a close of the
+ * arena inside it is refused with busy.
+ * arena: The arena.
+ * callback: What is asked; NULL is nothing.
+ * user: Given to it as it is.
+ * Since 1.3.
+ */
+arenagen_status arenagen_arena_on_out_of_memory(arenagen_arena arena, arenagen_shortage_callback callback, void *user);
+
+/*
+ * Lets another device read and write all that the arena has mapped and will map. When the driver
+ * refuses, later allocations are without it again; what was granted before stays so.
+ * arena: The arena.
+ * device: The device's ordinal, 0 to 63.
+ * Since 1.3.
+ */
+arenagen_status arenagen_arena_add_peer(arenagen_arena arena, int32_t device);
+
+/*
+ * Lists what a transport has to register, by address, for what is mapped at this moment. With
+ * buffer NULL and capacity 0 it only tells the count. A cache of registrations follows arena_events
+ * with the stream changes, which it calls first.
+ * arena: The arena.
+ * kind: What it registers by.
+ * buffer: Where they go.
+ * capacity: How many fit into buffer.
+ * count: How many there are; not NULL.
+ * Since 1.3.
+ */
+arenagen_status arenagen_arena_regions(arenagen_arena arena, arenagen_region_kind kind, arenagen_region *buffer, size_t capacity, size_t *count);
+
+/*
+ * Gives the memory of a region of the kind posix_fd to another process, which can use it also after
+ * it was freed here. It fails with not_mapped, and with not_supported where the memory cannot be
+ * exported so.
+ * arena: The arena.
+ * address: The region's first address.
+ * fd: Where the file descriptor goes, which the caller closes; not NULL.
+ * Since 1.3.
+ */
+arenagen_status arenagen_arena_export_fd(arenagen_arena arena, void *address, int32_t *fd);
+
+/*
+ * As arena_export_fd, for a region of the kind fabric and the processes of a fabric.
+ * arena: The arena.
+ * address: The region's first address.
+ * fabric: Where the handle goes; not NULL.
+ * Since 1.3.
+ */
+arenagen_status arenagen_arena_export_fabric(arenagen_arena arena, void *address, arenagen_fabric_handle *fabric);
+
+/*
+ * Gives a range inside a region of the kind dmabuf to another device's driver.
+ * arena: The arena.
+ * address: The first address, a multiple of the host's page.
+ * size: Bytes, a multiple of the host's page.
+ * pcie: 1 for the way over PCIe on machines with a faster one, else 0.
+ * fd: Where the file descriptor goes, which the caller closes; not NULL.
+ * Since 1.3.
+ */
+arenagen_status arenagen_arena_export_dmabuf(arenagen_arena arena, void *address, uint64_t size, int32_t pcie, int32_t *fd);
+
+/*
+ * Puts memory that another process exported behind addresses of this arena. It is freed like an
+ * allocation.
+ * arena: The arena.
+ * fd: The file descriptor, which stays the caller's.
+ * size: Bytes of the region that was exported.
+ * address: Where the address goes; NULL on failure.
+ * Since 1.3.
+ */
+arenagen_status arenagen_arena_import_fd(arenagen_arena arena, int32_t fd, int64_t size, void **address);
+
+/*
+ * As arena_import_fd, for what arena_export_fabric gave.
+ * arena: The arena.
+ * fabric: The handle; not NULL.
+ * size: Bytes of the region that was exported.
+ * address: Where the address goes; NULL on failure.
+ * Since 1.3.
+ */
+arenagen_status arenagen_arena_import_fabric(arenagen_arena arena, const arenagen_fabric_handle *fabric, int64_t size, void **address);
+
+/*
+ * Reads the events after one of them, the oldest first, as many as fit. It takes no lock that an
+ * allocation waits for. The next call begins after + missed + count.
+ * arena: The arena.
+ * stream: Which events.
+ * after: The sequence of the last one that the caller knows; 0 is none.
+ * buffer: Where they go.
+ * capacity: How many fit into buffer.
+ * count: How many came; not NULL.
+ * missed: How many before the first are not remembered any more; not NULL.
+ * Since 1.3.
+ */
+arenagen_status arenagen_arena_events(arenagen_arena arena, arenagen_event_stream stream, uint64_t after, arenagen_event *buffer, size_t capacity, size_t *count, uint64_t *missed);
+
+/*
+ * Sets what later allocations are counted under beside the arena, mx_malloc's included.
+ * arena: The arena.
+ * tag: 1 to 15, or 0 for none.
+ * Since 1.3.
+ */
+arenagen_status arenagen_arena_set_tag(arenagen_arena arena, uint32_t tag);
+
+/*
+ * The counters of a tag.
+ * arena: The arena.
+ * tag: 1 to 15.
+ * stats: Where they go, with struct_size set; not NULL.
+ * Since 1.3.
+ */
+arenagen_status arenagen_arena_tag_stats(arenagen_arena arena, uint32_t tag, arenagen_tag_stats *stats);
+
+/*
+ * Has the peaks of the arena's counters start over from what they are now.
+ * arena: The arena.
+ * Since 1.3.
+ */
+arenagen_status arenagen_arena_reset_peaks(arenagen_arena arena);
+
+/*
+ * Writes all of the arena's counters as JSON, without a zero at its end. With buffer NULL and
+ * capacity 0, or a buffer too small, it only tells the length, which the next call may exceed.
+ * arena: The arena.
+ * buffer: Where the text goes, in UTF-8.
+ * capacity: Bytes that fit into buffer.
+ * length: Bytes of the text; not NULL.
+ * Since 1.3.
+ */
+arenagen_status arenagen_arena_snapshot(arenagen_arena arena, char *buffer, size_t capacity, size_t *length);
+
+/*
+ * Writes the events that are remembered as JSON for arenactl trace, without a zero at its end. With
+ * buffer NULL and capacity 0, or a buffer too small, it only tells the length, which the next call
+ * may exceed.
+ * arena: The arena.
+ * buffer: Where the text goes, in UTF-8.
+ * capacity: Bytes that fit into buffer.
+ * length: Bytes of the text; not NULL.
+ * Since 1.3.
+ */
+arenagen_status arenagen_arena_trace(arenagen_arena arena, char *buffer, size_t capacity, size_t *length);
+
+/*
  * Finds the arena that an address belongs to; 0 and ok when it is none's. Where ranges coincide it
  * is an arena with an allocation at the address, the one active for any device first.
  * address: Any address.
@@ -518,8 +903,9 @@ arenagen_status arenagen_arena_allocation(arenagen_arena arena, void *address, a
 arenagen_status arenagen_arena_of(void *address, arenagen_arena *arena);
 
 /*
- * The range to register with a transport, from the reservation's first address to the highest one
- * handed out.
+ * The range to register with a transport, from the reservation's first address on. It ends below
+ * the lowest allocation still under way, so that no address in it awaits its first mapping; what
+ * failed or was freed is a hole.
  * arena: The arena.
  * base: The first address; not NULL.
  * length: Bytes; not NULL.
@@ -575,6 +961,14 @@ arenagen_status arenagen_arena_stats(arenagen_arena arena, arenagen_stats *stats
  * Since 1.1.
  */
 arenagen_status arenagen_arena_device(arenagen_arena arena, arenagen_device_info *info);
+
+/*
+ * The counters of all arenas of a device together.
+ * device: The device's ordinal.
+ * stats: Where they go, with struct_size set; not NULL.
+ * Since 1.3.
+ */
+arenagen_status arenagen_device_stats(int32_t device, arenagen_device_totals *stats);
 
 /*
  * Makes an arena the one that mx_malloc serves a device from, in place of the one before. The arena

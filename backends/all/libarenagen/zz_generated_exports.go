@@ -57,6 +57,11 @@ func (callbacks) ReleaseCallback(function, user uintptr, address, size, handle u
 	return int32(answer.result)
 }
 
+func (callbacks) ShortageCallback(function, user uintptr, requested, mapped, cached, capacity, attempt uint64) (result int32) {
+	answer := C.arenagen_shortage_callback_call(C.uintptr_t(function), C.uintptr_t(user), C.uint64_t(requested), C.uint64_t(mapped), C.uint64_t(cached), C.uint64_t(capacity), C.uint64_t(attempt))
+	return int32(answer.result)
+}
+
 // goArenaCreate answers arenagen_arena_create.
 //
 //export goArenaCreate
@@ -168,6 +173,197 @@ func goArenaAllocation(arenaArg C.arenagen_arena, address C.uintptr_t, allocatio
 	))
 }
 
+// goArenaTrim answers arenagen_arena_trim.
+//
+//export goArenaTrim
+func goArenaTrim(arenaArg C.arenagen_arena, keep C.uint64_t, released *C.uint64_t) (status C.arenagen_status) {
+	capi.MakeRoom()
+	defer recovered("arenagen_arena_trim", &status)
+	return answer("arenagen_arena_trim", library.ArenaTrim(
+		capi.Arena(arenaArg),
+		uint64(keep),
+		(*uint64)(unsafe.Pointer(released)),
+	))
+}
+
+// goArenaOnOutOfMemory answers arenagen_arena_on_out_of_memory.
+//
+//export goArenaOnOutOfMemory
+func goArenaOnOutOfMemory(arenaArg C.arenagen_arena, callback C.uintptr_t, user C.uintptr_t) (status C.arenagen_status) {
+	capi.MakeRoom()
+	defer recovered("arenagen_arena_on_out_of_memory", &status)
+	return answer("arenagen_arena_on_out_of_memory", library.ArenaOnOutOfMemory(capi.Arena(arenaArg), uintptr(callback), uintptr(user)))
+}
+
+// goArenaAddPeer answers arenagen_arena_add_peer.
+//
+//export goArenaAddPeer
+func goArenaAddPeer(arenaArg C.arenagen_arena, device C.int32_t) (status C.arenagen_status) {
+	capi.MakeRoom()
+	defer recovered("arenagen_arena_add_peer", &status)
+	return answer("arenagen_arena_add_peer", library.ArenaAddPeer(capi.Arena(arenaArg), int32(device)))
+}
+
+// goArenaRegions answers arenagen_arena_regions.
+//
+//export goArenaRegions
+func goArenaRegions(arenaArg C.arenagen_arena, kind C.arenagen_region_kind, buffer *C.arenagen_region, capacity C.size_t, count *C.size_t) (status C.arenagen_status) {
+	capi.MakeRoom()
+	defer recovered("arenagen_arena_regions", &status)
+	return answer("arenagen_arena_regions", library.ArenaRegions(
+		capi.Arena(arenaArg),
+		capi.RegionKind(kind),
+		(*capi.Region)(unsafe.Pointer(buffer)),
+		uintptr(capacity),
+		(*uintptr)(unsafe.Pointer(count)),
+	))
+}
+
+// goArenaExportFD answers arenagen_arena_export_fd.
+//
+//export goArenaExportFD
+func goArenaExportFD(arenaArg C.arenagen_arena, address C.uintptr_t, fd *C.int32_t) (status C.arenagen_status) {
+	capi.MakeRoom()
+	defer recovered("arenagen_arena_export_fd", &status)
+	return answer("arenagen_arena_export_fd", library.ArenaExportFD(
+		capi.Arena(arenaArg),
+		uintptr(address),
+		(*int32)(unsafe.Pointer(fd)),
+	))
+}
+
+// goArenaExportFabric answers arenagen_arena_export_fabric.
+//
+//export goArenaExportFabric
+func goArenaExportFabric(arenaArg C.arenagen_arena, address C.uintptr_t, fabric *C.arenagen_fabric_handle) (status C.arenagen_status) {
+	capi.MakeRoom()
+	defer recovered("arenagen_arena_export_fabric", &status)
+	return answer("arenagen_arena_export_fabric", library.ArenaExportFabric(
+		capi.Arena(arenaArg),
+		uintptr(address),
+		(*capi.FabricHandle)(unsafe.Pointer(fabric)),
+	))
+}
+
+// goArenaExportDmabuf answers arenagen_arena_export_dmabuf.
+//
+//export goArenaExportDmabuf
+func goArenaExportDmabuf(arenaArg C.arenagen_arena, address C.uintptr_t, size C.uint64_t, pcie C.int32_t, fd *C.int32_t) (status C.arenagen_status) {
+	capi.MakeRoom()
+	defer recovered("arenagen_arena_export_dmabuf", &status)
+	return answer("arenagen_arena_export_dmabuf", library.ArenaExportDmabuf(
+		capi.Arena(arenaArg),
+		uintptr(address),
+		uint64(size),
+		int32(pcie),
+		(*int32)(unsafe.Pointer(fd)),
+	))
+}
+
+// goArenaImportFD answers arenagen_arena_import_fd.
+//
+//export goArenaImportFD
+func goArenaImportFD(arenaArg C.arenagen_arena, fd C.int32_t, size C.int64_t, address *C.uintptr_t) (status C.arenagen_status) {
+	capi.MakeRoom()
+	defer recovered("arenagen_arena_import_fd", &status)
+	return answer("arenagen_arena_import_fd", library.ArenaImportFD(
+		capi.Arena(arenaArg),
+		int32(fd),
+		int64(size),
+		(*uintptr)(unsafe.Pointer(address)),
+	))
+}
+
+// goArenaImportFabric answers arenagen_arena_import_fabric.
+//
+//export goArenaImportFabric
+func goArenaImportFabric(arenaArg C.arenagen_arena, fabric *C.arenagen_fabric_handle, size C.int64_t, address *C.uintptr_t) (status C.arenagen_status) {
+	capi.MakeRoom()
+	defer recovered("arenagen_arena_import_fabric", &status)
+	return answer("arenagen_arena_import_fabric", library.ArenaImportFabric(
+		capi.Arena(arenaArg),
+		(*capi.FabricHandle)(unsafe.Pointer(fabric)),
+		int64(size),
+		(*uintptr)(unsafe.Pointer(address)),
+	))
+}
+
+// goArenaEvents answers arenagen_arena_events.
+//
+//export goArenaEvents
+func goArenaEvents(arenaArg C.arenagen_arena, stream C.arenagen_event_stream, after C.uint64_t, buffer *C.arenagen_event, capacity C.size_t, count *C.size_t, missed *C.uint64_t) (status C.arenagen_status) {
+	capi.MakeRoom()
+	defer recovered("arenagen_arena_events", &status)
+	return answer("arenagen_arena_events", library.ArenaEvents(
+		capi.Arena(arenaArg),
+		capi.EventStream(stream),
+		uint64(after),
+		(*capi.Event)(unsafe.Pointer(buffer)),
+		uintptr(capacity),
+		(*uintptr)(unsafe.Pointer(count)),
+		(*uint64)(unsafe.Pointer(missed)),
+	))
+}
+
+// goArenaSetTag answers arenagen_arena_set_tag.
+//
+//export goArenaSetTag
+func goArenaSetTag(arenaArg C.arenagen_arena, tag C.uint32_t) (status C.arenagen_status) {
+	capi.MakeRoom()
+	defer recovered("arenagen_arena_set_tag", &status)
+	return answer("arenagen_arena_set_tag", library.ArenaSetTag(capi.Arena(arenaArg), uint32(tag)))
+}
+
+// goArenaTagStats answers arenagen_arena_tag_stats.
+//
+//export goArenaTagStats
+func goArenaTagStats(arenaArg C.arenagen_arena, tag C.uint32_t, stats *C.arenagen_tag_stats) (status C.arenagen_status) {
+	capi.MakeRoom()
+	defer recovered("arenagen_arena_tag_stats", &status)
+	return answer("arenagen_arena_tag_stats", library.ArenaTagStats(
+		capi.Arena(arenaArg),
+		uint32(tag),
+		(*capi.TagStats)(unsafe.Pointer(stats)),
+	))
+}
+
+// goArenaResetPeaks answers arenagen_arena_reset_peaks.
+//
+//export goArenaResetPeaks
+func goArenaResetPeaks(arenaArg C.arenagen_arena) (status C.arenagen_status) {
+	capi.MakeRoom()
+	defer recovered("arenagen_arena_reset_peaks", &status)
+	return answer("arenagen_arena_reset_peaks", library.ArenaResetPeaks(capi.Arena(arenaArg)))
+}
+
+// goArenaSnapshot answers arenagen_arena_snapshot.
+//
+//export goArenaSnapshot
+func goArenaSnapshot(arenaArg C.arenagen_arena, buffer *C.char, capacity C.size_t, length *C.size_t) (status C.arenagen_status) {
+	capi.MakeRoom()
+	defer recovered("arenagen_arena_snapshot", &status)
+	return answer("arenagen_arena_snapshot", library.ArenaSnapshot(
+		capi.Arena(arenaArg),
+		(*byte)(unsafe.Pointer(buffer)),
+		uintptr(capacity),
+		(*uintptr)(unsafe.Pointer(length)),
+	))
+}
+
+// goArenaTrace answers arenagen_arena_trace.
+//
+//export goArenaTrace
+func goArenaTrace(arenaArg C.arenagen_arena, buffer *C.char, capacity C.size_t, length *C.size_t) (status C.arenagen_status) {
+	capi.MakeRoom()
+	defer recovered("arenagen_arena_trace", &status)
+	return answer("arenagen_arena_trace", library.ArenaTrace(
+		capi.Arena(arenaArg),
+		(*byte)(unsafe.Pointer(buffer)),
+		uintptr(capacity),
+		(*uintptr)(unsafe.Pointer(length)),
+	))
+}
+
 // goArenaOf answers arenagen_arena_of.
 //
 //export goArenaOf
@@ -262,6 +458,18 @@ func goArenaDevice(arenaArg C.arenagen_arena, info *C.arenagen_device_info) (sta
 	return answer("arenagen_arena_device", library.ArenaDevice(
 		capi.Arena(arenaArg),
 		(*capi.DeviceInfo)(unsafe.Pointer(info)),
+	))
+}
+
+// goDeviceStats answers arenagen_device_stats.
+//
+//export goDeviceStats
+func goDeviceStats(device C.int32_t, stats *C.arenagen_device_totals) (status C.arenagen_status) {
+	capi.MakeRoom()
+	defer recovered("arenagen_device_stats", &status)
+	return answer("arenagen_device_stats", library.DeviceStats(
+		int32(device),
+		(*capi.DeviceTotals)(unsafe.Pointer(stats)),
 	))
 }
 

@@ -40,4 +40,16 @@ static inline arenagen_release_callback_answer arenagen_release_callback_call(ui
   return answer;
 }
 
+/* Calls an arenagen_shortage_callback, whose pointers travel through Go as numbers. */
+typedef struct arenagen_shortage_callback_answer {
+  int32_t result;
+} arenagen_shortage_callback_answer;
+
+static inline arenagen_shortage_callback_answer arenagen_shortage_callback_call(uintptr_t function, uintptr_t user, uint64_t requested, uint64_t mapped, uint64_t cached, uint64_t capacity, uint64_t attempt)
+{
+  arenagen_shortage_callback_answer answer = {0};
+  answer.result = ((arenagen_shortage_callback)function)((void *)user, requested, mapped, cached, capacity, attempt);
+  return answer;
+}
+
 #endif

@@ -90,6 +90,7 @@ var statuses = []struct {
 	{arena.ErrBusy, StatusBusy},
 	{arena.ErrInFlight, StatusBusy},
 	{arena.ErrNotEmpty, StatusNotEmpty},
+	{arena.ErrNotMapped, StatusNotMapped},
 	{arena.ErrClosed, StatusClosed},
 	{arena.ErrExhausted, StatusExhausted},
 	{arena.ErrOverflow, StatusOverflow},

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -91,6 +92,14 @@ func (l *Library) ArenaCreate(options *ArenaOptions, handle *Arena) error {
 	if err != nil {
 		return err
 	}
+	for name, value := range map[string]int32{"reuse": options.Reuse, "exportable": options.Exportable} {
+		if value < 0 || value > 1 {
+			return invalid("%s must be 0 or 1, got %d", name, value)
+		}
+	}
+	if d, ok := device.(*vmm.Device); ok && options.Exportable == 1 {
+		device = d.Exportable()
+	}
 	return l.create(device, arena.Config{
 		Total:   options.Total,
 		Granule: options.Granule,
@@ -100,7 +109,20 @@ func (l *Library) ArenaCreate(options *ArenaOptions, handle *Arena) error {
 		Drain:   vmm.Drain(options.Drain),
 
 		Placement: placement,
+		Cache:     options.Cache,
+		Prefetch:  options.Prefetch,
+		Reuse:     options.Reuse == 1,
+		Peers:     ordinals(options.Peers),
+		Events:    int(options.Events),
 	}, handle)
+}
+
+// ordinals are the devices of a mask.
+func ordinals(mask uint64) (devices []int) {
+	for ; mask != 0; mask &= mask - 1 {
+		devices = append(devices, bits.TrailingZeros64(mask))
+	}
+	return devices
 }
 
 // placementOf is the core's placement for that of the interface.
@@ -388,7 +410,7 @@ func ask[T any](l *Library, handle Arena, answer *T, question func(*arena.Arena)
 // ArenaStats reads an arena's counters.
 func (l *Library) ArenaStats(handle Arena, stats *Stats) error {
 	return ask(l, handle, stats, func(a *arena.Arena) Stats {
-		s, slabs, placed := a.Stats(), a.SlabStats(), a.Placement()
+		s, slabs, placed, cache := a.Stats(), a.SlabStats(), a.Placement(), a.CacheStats()
 		return Stats{
 			StructSize:     stats.StructSize,
 			Device:         int32(s.Device),
@@ -411,14 +433,32 @@ func (l *Library) ArenaStats(handle Arena, stats *Stats) error {
 			FailedReleases: s.FailedReleases,
 			Deferred:       s.Deferred,
 			Placement:      placements[placed.Kind()],
-			SlabSize:       placed.SlabSize(),
+			SlabSize:       slabSize(placed, slabs),
 			Handles:        a.LiveHandles(),
 			Slabs:          uint64(slabs.Count),
 			SlabMapped:     slabs.Mapped,
 			SlabFree:       slabs.Free,
 			SlabLargest:    slabs.Largest,
+			PeakMapped:     s.Peak,
+			SlabAhead:      slabs.Ahead,
+			SlabsMade:      slabs.Made,
+			SlabsGone:      slabs.Gone,
+			CacheBytes:     cache.Bytes,
+			CachePeak:      cache.Peak,
+			CacheHandles:   cache.Handles,
+			CacheKept:      cache.Kept,
+			CacheReused:    cache.Reused,
+			CacheTrimmed:   cache.Trimmed,
 		}
 	})
+}
+
+// slabSize is how large slabs are, in an arena that has slabs.
+func slabSize(placed arena.Placement, slabs arena.SlabStats) uint64 {
+	if placed.Kind() != arena.InSlabs {
+		return 0
+	}
+	return slabs.Size
 }
 
 func flag(b bool) int32 {
@@ -483,8 +523,12 @@ func (l *Library) Diagnose(diagnostics *Diagnostics) error {
 // Doctor looks at every backend of the library.
 func (l *Library) Doctor(buffer *byte, capacity uintptr, length *uintptr, usable *int32) error {
 	report := doctor.Examine(l.backends)
-	text := report.String()
 	*usable = flag(report.Usable)
+	return give(report.String(), buffer, capacity, length)
+}
+
+// give writes a text into the caller's buffer.
+func give(text string, buffer *byte, capacity uintptr, length *uintptr) error {
 	*length = uintptr(len(text))
 	if uintptr(len(text)) > capacity {
 		return &BufferTooSmallError{What: "bytes of text", Needed: len(text), Given: capacity}

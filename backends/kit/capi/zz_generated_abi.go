@@ -55,6 +55,8 @@ const (
 	StatusDriverTooOld Status = 20
 	// The arena has allocations, or calls that are under way.
 	StatusNotEmpty Status = 21
+	// No region begins at the address, or it was taken away meanwhile.
+	StatusNotMapped Status = 22
 )
 
 // Granularity says which of the driver's own granules an arena works in.
@@ -96,6 +98,89 @@ const (
 	PlacementSlab Placement = 1
 	// The whole arena is one handle, made when the arena is; what does not fit is refused.
 	PlacementSingle Placement = 2
+)
+
+// RegionKind says what a transport registers memory by.
+type RegionKind int32
+
+// The values of RegionKind.
+const (
+	// Maximal mapped runs of equal properties, in whole pages of the host.
+	RegionKindDmabuf RegionKind = 0
+	// Each handle by itself, as a file descriptor.
+	RegionKindPosixFD RegionKind = 1
+	// Each handle by itself, as a fabric handle.
+	RegionKindFabric RegionKind = 2
+	// Each handle by itself, for the communication library of the vendor.
+	RegionKindCudaIPC RegionKind = 3
+	// The registered range as one, holes and all, for transports known to take that.
+	RegionKindWhole RegionKind = 4
+	// What is not mapped in the registered range.
+	RegionKindHoles RegionKind = 5
+)
+
+// ExportKind is the bits of region.exports, the ways in which a region can be given away.
+type ExportKind int32
+
+// The values of ExportKind.
+const (
+	// With arena_export_fd.
+	ExportKindAsPosixFD ExportKind = 1
+	// With arena_export_fabric.
+	ExportKindAsFabric ExportKind = 2
+	// With arena_export_dmabuf.
+	ExportKindAsDmabuf ExportKind = 4
+)
+
+// EventKind says what an event tells.
+type EventKind int32
+
+// The values of EventKind.
+const (
+	// Nothing.
+	EventKindNone EventKind = 0
+	// A handle is mapped now.
+	EventKindMapped EventKind = 1
+	// The same, ahead of its use.
+	EventKindPrefetched EventKind = 2
+	// The same, with a handle from the cache.
+	EventKindReused EventKind = 3
+	// The same, with a handle of another process.
+	EventKindImported EventKind = 4
+	// A handle is about to be unmapped.
+	EventKindUnmapping EventKind = 5
+	// It no longer is mapped.
+	EventKindUnmapped EventKind = 6
+	// Its handle is in the cache now.
+	EventKindCached EventKind = 7
+	// A handle went from the cache back to the driver.
+	EventKindTrimmed EventKind = 8
+	// An allocation is live now.
+	EventKindMalloc EventKind = 9
+	// It no longer is; its memory goes now.
+	EventKindFree EventKind = 10
+	// An allocation failed.
+	EventKindFailed EventKind = 11
+	// The device had no memory left.
+	EventKindOutOfMemory EventKind = 12
+	// Another device reaches a mapping now.
+	EventKindGranted EventKind = 13
+	// The arena started over.
+	EventKindReset EventKind = 14
+	// The arena was closed.
+	EventKindClosed EventKind = 15
+)
+
+// EventStream says which events are asked for.
+type EventStream int32
+
+// The values of EventStream.
+const (
+	// All that arena_options.events has remembered.
+	EventStreamAll EventStream = 0
+	// Those that a cache of registrations follows: mapped, prefetched, reused, imported, unmapping and
+	// unmapped. They are remembered from the first call on, and numbered by themselves.
+	EventStreamChanges EventStream = 1
 )
 
 // Error holds the last failure on the calling thread. Set struct_size before the call.
@@ -149,6 +234,23 @@ type ArenaOptions struct {
 	// The first address that is wished for, or 0. Where the driver gives another the arena is made all
 	// the same; stats.base tells which.
 	BaseHint uint64
+	// Bytes of released handles that are kept for later allocations of the same size, or 0.
+	Cache uint64
+	// Bytes of slabs that may be mapped before they are needed, in the background, or 0; for placement
+	// slab.
+	Prefetch uint64
+	// The devices that reach the memory beside the arena's own: bit n is the device with ordinal n.
+	Peers uint64
+	// How many of the latest events are remembered, up to 16777216 and rounded up to a power of two; 0
+	// is none.
+	Events uint32
+	// 1 for handles that can be exported also where such a handle takes more than another, as with
+	// host memory; else 0. Elsewhere they are exportable if they can be.
+	Exportable int32
+	// 1 has addresses used again that memory was taken away from, the lowest first: a free that
+	// arrives late may meet another allocation there. Else 0.
+	Reuse int32
+	_     [4]byte
 }
 
 // CallbackOptions says how an arena over the caller's own functions is made. In C set it to
@@ -240,6 +342,109 @@ type Stats struct {
 	// How allocations share physical handles.
 	Placement Placement
 	_         [4]byte
+	// The most that mapped was since arena_reset_peaks.
+	PeakMapped uint64
+	// Bytes of slabs that were mapped ahead and have no allocation yet; a part of slab_free.
+	SlabAhead uint64
+	// Slabs that were mapped so far: slabs + slabs_gone.
+	SlabsMade uint64
+	// Slabs that were unmapped or handed over, or could not be unmapped.
+	SlabsGone uint64
+	// Bytes of the handles in the cache.
+	CacheBytes uint64
+	// The most that cache_bytes was since arena_reset_peaks.
+	CachePeak uint64
+	// Handles in the cache: cache_kept - cache_reused - cache_trimmed.
+	CacheHandles uint64
+	// Handles that came into the cache.
+	CacheKept uint64
+	// Handles that were mapped again.
+	CacheReused uint64
+	// Handles that went from the cache back to the driver.
+	CacheTrimmed uint64
+}
+
+// TagStats holds the counters of a tag at one moment. Set struct_size before the call.
+type TagStats struct {
+	// Bytes of this struct, set by the caller.
+	StructSize uint32
+	// The tag.
+	Tag uint32
+	// Live allocations.
+	Live uint64
+	// Sum of their rounded sizes, in bytes.
+	Mapped uint64
+	// The most that mapped was since arena_reset_peaks.
+	PeakMapped uint64
+}
+
+// DeviceTotals holds the counters of a device's arenas at one moment, closed ones included. Set
+// struct_size before the call.
+type DeviceTotals struct {
+	// Bytes of this struct, set by the caller.
+	StructSize uint32
+	// The device's ordinal.
+	Device int32
+	// Arenas.
+	Arenas uint64
+	// Bytes of addresses that they handed out.
+	Used uint64
+	// Sum of the live allocations' rounded sizes.
+	Mapped uint64
+	// Live allocations.
+	Live uint64
+	// Physical handles that live allocations have.
+	Handles uint64
+	// Bytes of memory that no allocation has: free in slabs, mapped ahead, or in a cache.
+	Held uint64
+	// Allocations that the backend failed.
+	Failed uint64
+	// Calls of mx_free that named another device than the allocation's, which is this one.
+	OtherDeviceFrees uint64
+}
+
+// Region says what a transport registers as one.
+type Region struct {
+	// Its first address.
+	Address uint64
+	// Bytes.
+	Length uint64
+	// Where address is in the handle, in bytes.
+	Offset uint64
+	// The physical handle; 0 for a region with several, and for a hole.
+	Handle uint64
+	// Regions with equal address, length and generation are the same memory.
+	Generation uint64
+	// The sum of the ways in which the memory can be given away, 0 for none; found by trying.
+	Exports ExportKind
+	// 0.
+	Reserved uint32
+}
+
+// FabricHandle says what another process of the fabric imports.
+type FabricHandle struct {
+	// The handle.
+	Bytes [64]byte
+}
+
+// Event holds one thing that an arena did.
+type Event struct {
+	// 1, 2, 3 and so on.
+	Sequence uint64
+	// Nanoseconds since the arena was made; to about a millisecond for those that call no driver.
+	Time uint64
+	// The address, or 0.
+	Address uint64
+	// Bytes.
+	Size uint64
+	// The physical handle, or 0.
+	Handle uint64
+	// Nanoseconds that the driver's calls took, or 0.
+	Took uint64
+	// What it was.
+	Kind EventKind
+	// The tag of the allocation.
+	Tag uint32
 }
 
 // DeviceInfo says what an arena's device is, and what memory it is asked for with. Set struct_size
@@ -285,4 +490,6 @@ type Callbacks interface {
 	AllocateCallback(function, user uintptr, address, size uint64) (handle uint64, result int32)
 	// ReleaseCallback calls a function of type arenagen_release_callback.
 	ReleaseCallback(function, user uintptr, address, size, handle uint64) (result int32)
+	// ShortageCallback calls a function of type arenagen_shortage_callback.
+	ShortageCallback(function, user uintptr, requested, mapped, cached, capacity, attempt uint64) (result int32)
 }

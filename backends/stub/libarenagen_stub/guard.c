@@ -50,6 +50,7 @@ static const struct {
     [ARENAGEN_STATUS_INTERNAL] = {"internal", "A fault in the library, which it survived."},
     [ARENAGEN_STATUS_DRIVER_TOO_OLD] = {"driver_too_old", "The driver is older than what is needed."},
     [ARENAGEN_STATUS_NOT_EMPTY] = {"not_empty", "The arena has allocations, or calls that are under way."},
+    [ARENAGEN_STATUS_NOT_MAPPED] = {"not_mapped", "No region begins at the address, or it was taken away meanwhile."},
 };
 
 enum { status_count = sizeof statuses / sizeof *statuses };
@@ -355,7 +356,7 @@ arenagen_status arenagen_arena_create(const arenagen_arena_options *options, are
   *arena = 0;
   if (misplaced(options, _Alignof(arenagen_arena_options)))
     return refuse_pointer(operation, "options", options, _Alignof(arenagen_arena_options));
-  if (options->struct_size != sizeof *options && options->struct_size != 40 && options->struct_size != 56)
+  if (options->struct_size != sizeof *options && options->struct_size != 40 && options->struct_size != 56 && options->struct_size != 80)
     return refuse_size(operation, "options", sizeof *options, options->struct_size);
   if (!may_enter())
     return refuse_blocked(operation);
@@ -469,6 +470,188 @@ arenagen_status arenagen_arena_allocation(arenagen_arena arena, void *address, a
   return goArenaAllocation(arena, (uintptr_t)address, allocation);
 }
 
+arenagen_status arenagen_arena_trim(arenagen_arena arena, uint64_t keep, uint64_t *released)
+{
+  static const char operation[] = "arenagen_arena_trim";
+
+  if (misplaced(released, _Alignof(uint64_t)))
+    return refuse_pointer(operation, "released", released, _Alignof(uint64_t));
+  *released = 0;
+  if (!may_enter())
+    return refuse_blocked(operation);
+  return goArenaTrim(arena, keep, released);
+}
+
+arenagen_status arenagen_arena_on_out_of_memory(arenagen_arena arena, arenagen_shortage_callback callback, void *user)
+{
+  static const char operation[] = "arenagen_arena_on_out_of_memory";
+
+  if (!may_enter())
+    return refuse_blocked(operation);
+  return goArenaOnOutOfMemory(arena, (uintptr_t)callback, (uintptr_t)user);
+}
+
+arenagen_status arenagen_arena_add_peer(arenagen_arena arena, int32_t device)
+{
+  static const char operation[] = "arenagen_arena_add_peer";
+
+  if (!may_enter())
+    return refuse_blocked(operation);
+  return goArenaAddPeer(arena, device);
+}
+
+arenagen_status arenagen_arena_regions(arenagen_arena arena, arenagen_region_kind kind, arenagen_region *buffer, size_t capacity, size_t *count)
+{
+  static const char operation[] = "arenagen_arena_regions";
+
+  if (misplaced(count, _Alignof(size_t)))
+    return refuse_pointer(operation, "count", count, _Alignof(size_t));
+  *count = 0;
+  if ((capacity > 0 || buffer != NULL) && misplaced(buffer, _Alignof(arenagen_region)))
+    return refuse_pointer(operation, "buffer", buffer, _Alignof(arenagen_region));
+  if (!may_enter())
+    return refuse_blocked(operation);
+  return goArenaRegions(arena, kind, buffer, capacity, count);
+}
+
+arenagen_status arenagen_arena_export_fd(arenagen_arena arena, void *address, int32_t *fd)
+{
+  static const char operation[] = "arenagen_arena_export_fd";
+
+  if (misplaced(fd, _Alignof(int32_t)))
+    return refuse_pointer(operation, "fd", fd, _Alignof(int32_t));
+  *fd = 0;
+  if (!may_enter())
+    return refuse_blocked(operation);
+  return goArenaExportFD(arena, (uintptr_t)address, fd);
+}
+
+arenagen_status arenagen_arena_export_fabric(arenagen_arena arena, void *address, arenagen_fabric_handle *fabric)
+{
+  static const char operation[] = "arenagen_arena_export_fabric";
+
+  if (misplaced(fabric, _Alignof(arenagen_fabric_handle)))
+    return refuse_pointer(operation, "fabric", fabric, _Alignof(arenagen_fabric_handle));
+  *fabric = (arenagen_fabric_handle){0};
+  if (!may_enter())
+    return refuse_blocked(operation);
+  return goArenaExportFabric(arena, (uintptr_t)address, fabric);
+}
+
+arenagen_status arenagen_arena_export_dmabuf(arenagen_arena arena, void *address, uint64_t size, int32_t pcie, int32_t *fd)
+{
+  static const char operation[] = "arenagen_arena_export_dmabuf";
+
+  if (misplaced(fd, _Alignof(int32_t)))
+    return refuse_pointer(operation, "fd", fd, _Alignof(int32_t));
+  *fd = 0;
+  if (!may_enter())
+    return refuse_blocked(operation);
+  return goArenaExportDmabuf(arena, (uintptr_t)address, size, pcie, fd);
+}
+
+arenagen_status arenagen_arena_import_fd(arenagen_arena arena, int32_t fd, int64_t size, void **address)
+{
+  static const char operation[] = "arenagen_arena_import_fd";
+
+  if (misplaced(address, _Alignof(void *)))
+    return refuse_pointer(operation, "address", address, _Alignof(void *));
+  *address = 0;
+  if (!may_enter())
+    return refuse_blocked(operation);
+  return goArenaImportFD(arena, fd, size, (uintptr_t *)address);
+}
+
+arenagen_status arenagen_arena_import_fabric(arenagen_arena arena, const arenagen_fabric_handle *fabric, int64_t size, void **address)
+{
+  static const char operation[] = "arenagen_arena_import_fabric";
+
+  if (misplaced(address, _Alignof(void *)))
+    return refuse_pointer(operation, "address", address, _Alignof(void *));
+  *address = 0;
+  if (misplaced(fabric, _Alignof(arenagen_fabric_handle)))
+    return refuse_pointer(operation, "fabric", fabric, _Alignof(arenagen_fabric_handle));
+  if (!may_enter())
+    return refuse_blocked(operation);
+  return goArenaImportFabric(arena, (arenagen_fabric_handle *)fabric, size, (uintptr_t *)address);
+}
+
+arenagen_status arenagen_arena_events(arenagen_arena arena, arenagen_event_stream stream, uint64_t after, arenagen_event *buffer, size_t capacity, size_t *count, uint64_t *missed)
+{
+  static const char operation[] = "arenagen_arena_events";
+
+  if (misplaced(count, _Alignof(size_t)))
+    return refuse_pointer(operation, "count", count, _Alignof(size_t));
+  *count = 0;
+  if (misplaced(missed, _Alignof(uint64_t)))
+    return refuse_pointer(operation, "missed", missed, _Alignof(uint64_t));
+  *missed = 0;
+  if ((capacity > 0 || buffer != NULL) && misplaced(buffer, _Alignof(arenagen_event)))
+    return refuse_pointer(operation, "buffer", buffer, _Alignof(arenagen_event));
+  if (!may_enter())
+    return refuse_blocked(operation);
+  return goArenaEvents(arena, stream, after, buffer, capacity, count, missed);
+}
+
+arenagen_status arenagen_arena_set_tag(arenagen_arena arena, uint32_t tag)
+{
+  static const char operation[] = "arenagen_arena_set_tag";
+
+  if (!may_enter())
+    return refuse_blocked(operation);
+  return goArenaSetTag(arena, tag);
+}
+
+arenagen_status arenagen_arena_tag_stats(arenagen_arena arena, uint32_t tag, arenagen_tag_stats *stats)
+{
+  static const char operation[] = "arenagen_arena_tag_stats";
+
+  if (misplaced(stats, _Alignof(arenagen_tag_stats)))
+    return refuse_pointer(operation, "stats", stats, _Alignof(arenagen_tag_stats));
+  if (stats->struct_size != sizeof *stats)
+    return refuse_size(operation, "stats", sizeof *stats, stats->struct_size);
+  if (!may_enter())
+    return refuse_blocked(operation);
+  return goArenaTagStats(arena, tag, stats);
+}
+
+arenagen_status arenagen_arena_reset_peaks(arenagen_arena arena)
+{
+  static const char operation[] = "arenagen_arena_reset_peaks";
+
+  if (!may_enter())
+    return refuse_blocked(operation);
+  return goArenaResetPeaks(arena);
+}
+
+arenagen_status arenagen_arena_snapshot(arenagen_arena arena, char *buffer, size_t capacity, size_t *length)
+{
+  static const char operation[] = "arenagen_arena_snapshot";
+
+  if (misplaced(length, _Alignof(size_t)))
+    return refuse_pointer(operation, "length", length, _Alignof(size_t));
+  *length = 0;
+  if ((capacity > 0 || buffer != NULL) && misplaced(buffer, _Alignof(char)))
+    return refuse_pointer(operation, "buffer", buffer, _Alignof(char));
+  if (!may_enter())
+    return refuse_blocked(operation);
+  return goArenaSnapshot(arena, buffer, capacity, length);
+}
+
+arenagen_status arenagen_arena_trace(arenagen_arena arena, char *buffer, size_t capacity, size_t *length)
+{
+  static const char operation[] = "arenagen_arena_trace";
+
+  if (misplaced(length, _Alignof(size_t)))
+    return refuse_pointer(operation, "length", length, _Alignof(size_t));
+  *length = 0;
+  if ((capacity > 0 || buffer != NULL) && misplaced(buffer, _Alignof(char)))
+    return refuse_pointer(operation, "buffer", buffer, _Alignof(char));
+  if (!may_enter())
+    return refuse_blocked(operation);
+  return goArenaTrace(arena, buffer, capacity, length);
+}
+
 arenagen_status arenagen_arena_of(void *address, arenagen_arena *arena)
 {
   static const char operation[] = "arenagen_arena_of";
@@ -550,7 +733,7 @@ arenagen_status arenagen_arena_stats(arenagen_arena arena, arenagen_stats *stats
 
   if (misplaced(stats, _Alignof(arenagen_stats)))
     return refuse_pointer(operation, "stats", stats, _Alignof(arenagen_stats));
-  if (stats->struct_size != sizeof *stats && stats->struct_size != 136 && stats->struct_size != 144)
+  if (stats->struct_size != sizeof *stats && stats->struct_size != 136 && stats->struct_size != 144 && stats->struct_size != 200)
     return refuse_size(operation, "stats", sizeof *stats, stats->struct_size);
   if (!may_enter())
     return refuse_blocked(operation);
@@ -590,6 +773,19 @@ arenagen_status arenagen_arena_device(arenagen_arena arena, arenagen_device_info
   memcpy(info, &whole, given);
   info->struct_size = (uint32_t)given;
   return status;
+}
+
+arenagen_status arenagen_device_stats(int32_t device, arenagen_device_totals *stats)
+{
+  static const char operation[] = "arenagen_device_stats";
+
+  if (misplaced(stats, _Alignof(arenagen_device_totals)))
+    return refuse_pointer(operation, "stats", stats, _Alignof(arenagen_device_totals));
+  if (stats->struct_size != sizeof *stats)
+    return refuse_size(operation, "stats", sizeof *stats, stats->struct_size);
+  if (!may_enter())
+    return refuse_blocked(operation);
+  return goDeviceStats(device, stats);
 }
 
 arenagen_status arenagen_set_active(int32_t device, arenagen_arena arena)

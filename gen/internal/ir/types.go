@@ -59,7 +59,7 @@ func structType(s *Struct) *Type {
 }
 
 func callbackType(c *Callback) *Type {
-	return &Type{Name: c.Name, Kind: KindCallback, C: c.CName, Go: "uintptr", Cgo: c.CName, Python: c.GoName, Size: 8, Align: 8}
+	return &Type{Name: c.Name, Kind: KindCallback, C: c.CName, Go: "uintptr", Cgo: "uintptr_t", Python: c.GoName, Size: 8, Align: 8}
 }
 
 // layOut gives the fields of a struct their offsets as a C compiler does, and the

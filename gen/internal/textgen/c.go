@@ -105,6 +105,9 @@ func (g guard) Older(p *ir.Param) []int {
 	return nil
 }
 
+// Sized tells whether a parameter's struct begins with its size.
+func (g guard) Sized(p *ir.Param) bool { return g.structOf(p).Sized }
+
 func (g guard) structOf(p *ir.Param) *ir.Struct {
 	i := slices.IndexFunc(g.ABI.Structs, func(s *ir.Struct) bool { return s.Name == p.Type.Name })
 	if i < 0 {
@@ -159,7 +162,7 @@ var cFunctions = template.FuncMap{
 	"outs":        withRole(ir.RoleOut),
 	"values":      withRole(ir.RoleValue),
 	"buffers":     withRole(ir.RoleBuffer),
-	"sized":       withRole(ir.RoleIn, ir.RoleInOut),
+	"structs":     withRole(ir.RoleIn, ir.RoleInOut),
 }
 
 // withRole selects parameters by the way they go.
@@ -205,7 +208,7 @@ func cParameter(p *ir.Param) string {
 	}
 }
 
-// cArguments passes a guard's parameters on to its Go export, which takes device addresses as numbers
+// cArguments passes a guard's parameters on to its Go export, which takes device addresses and functions as numbers
 // and knows no const.
 func cArguments(params []*ir.Param) string {
 	list := make([]string, len(params))
@@ -213,7 +216,7 @@ func cArguments(params []*ir.Param) string {
 		switch {
 		case p.Role == ir.RoleIn:
 			list[i] = fmt.Sprintf("(%s *)%s", p.Type.C, p.Name)
-		case p.Type.Kind != ir.KindPointer:
+		case p.Type.Kind != ir.KindPointer && p.Type.Kind != ir.KindCallback:
 			list[i] = p.Name
 		case p.Role == ir.RoleValue:
 			list[i] = fmt.Sprintf("(%s)%s", p.Type.Cgo, p.Name)

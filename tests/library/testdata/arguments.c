@@ -77,6 +77,7 @@ SCENARIO(null_is_refused_by_name)
 {
   arenagen_arena_options options = ARENAGEN_ARENA_OPTIONS_INIT;
   arenagen_callback_options callbacks = callback_options();
+  arenagen_fabric_handle fabric = {{0}};
   arenagen_arena made = 0;
 
   set_up();
@@ -103,6 +104,25 @@ SCENARIO(null_is_refused_by_name)
   INVALID("length must not be NULL", arenagen_doctor, NULL, 0, NULL, &flag);
   INVALID("usable must not be NULL", arenagen_doctor, NULL, 0, &count, NULL);
   INVALID("buffer must not be NULL", arenagen_doctor, NULL, 1, &count, &flag);
+  INVALID("released must not be NULL", arenagen_arena_trim, arena, 0, NULL);
+  INVALID("count must not be NULL", arenagen_arena_regions, arena, ARENAGEN_REGION_KIND_DMABUF, NULL, 0, NULL);
+  INVALID("fd must not be NULL", arenagen_arena_export_fd, arena, address, NULL);
+  INVALID("fabric must not be NULL", arenagen_arena_export_fabric, arena, address, NULL);
+  INVALID("fd must not be NULL", arenagen_arena_export_dmabuf, arena, address, 4096, 0, NULL);
+  INVALID("address must not be NULL", arenagen_arena_import_fd, arena, -1, 1, NULL);
+  INVALID("fabric must not be NULL", arenagen_arena_import_fabric, arena, NULL, 1, &address);
+  INVALID("address must not be NULL", arenagen_arena_import_fabric, arena, &fabric, 1, NULL);
+  INVALID("count must not be NULL", arenagen_arena_events, arena, ARENAGEN_EVENT_STREAM_ALL, 0, NULL, 0, NULL, &number);
+  INVALID("missed must not be NULL", arenagen_arena_events, arena, ARENAGEN_EVENT_STREAM_ALL, 0, NULL, 0, &count, NULL);
+  INVALID("stats must not be NULL", arenagen_arena_tag_stats, arena, 1, NULL);
+  INVALID("length must not be NULL", arenagen_arena_snapshot, arena, NULL, 0, NULL);
+  INVALID("length must not be NULL", arenagen_arena_trace, arena, NULL, 0, NULL);
+  INVALID("stats must not be NULL", arenagen_device_stats, 0, NULL);
+  INVALID("buffer must not be NULL", arenagen_arena_regions, arena, ARENAGEN_REGION_KIND_DMABUF, NULL, 1, &count);
+  INVALID("buffer must not be NULL", arenagen_arena_events, arena, ARENAGEN_EVENT_STREAM_ALL, 0, NULL, 1, &count, &number);
+  INVALID("buffer must not be NULL", arenagen_arena_snapshot, arena, NULL, 1, &count);
+  INVALID("buffer must not be NULL", arenagen_arena_trace, arena, NULL, SIZE_MAX, &count);
+  OK(arenagen_arena_on_out_of_memory(arena, NULL, NULL));
   check_unchanged(0);
 }
 
@@ -110,6 +130,7 @@ SCENARIO(a_misaligned_pointer_is_refused_by_name)
 {
   arenagen_arena_options options = ARENAGEN_ARENA_OPTIONS_INIT;
   arenagen_callback_options callbacks = callback_options();
+  arenagen_fabric_handle fabric = {{0}};
   arenagen_arena made = 0;
 
   set_up();
@@ -135,6 +156,18 @@ SCENARIO(a_misaligned_pointer_is_refused_by_name)
   INVALID("diagnostics must be aligned to 8 bytes", arenagen_diagnose, MISALIGNED);
   INVALID("length must be aligned to 8 bytes", arenagen_doctor, NULL, 0, MISALIGNED, &flag);
   INVALID("usable must be aligned to 4 bytes", arenagen_doctor, NULL, 0, &count, MISALIGNED);
+  INVALID("released must be aligned to 8 bytes", arenagen_arena_trim, arena, 0, MISALIGNED);
+  INVALID("count must be aligned to 8 bytes", arenagen_arena_regions, arena, ARENAGEN_REGION_KIND_DMABUF, NULL, 0, MISALIGNED);
+  INVALID("fd must be aligned to 4 bytes", arenagen_arena_export_fd, arena, address, MISALIGNED);
+  INVALID("fd must be aligned to 4 bytes", arenagen_arena_export_dmabuf, arena, address, 4096, 0, MISALIGNED);
+  INVALID("address must be aligned to 8 bytes", arenagen_arena_import_fd, arena, -1, 1, MISALIGNED);
+  INVALID("address must be aligned to 8 bytes", arenagen_arena_import_fabric, arena, &fabric, 1, MISALIGNED);
+  INVALID("count must be aligned to 8 bytes", arenagen_arena_events, arena, ARENAGEN_EVENT_STREAM_ALL, 0, NULL, 0, MISALIGNED, &number);
+  INVALID("missed must be aligned to 8 bytes", arenagen_arena_events, arena, ARENAGEN_EVENT_STREAM_ALL, 0, NULL, 0, &count, MISALIGNED);
+  INVALID("stats must be aligned to 8 bytes", arenagen_arena_tag_stats, arena, 1, MISALIGNED);
+  INVALID("length must be aligned to 8 bytes", arenagen_arena_snapshot, arena, NULL, 0, MISALIGNED);
+  INVALID("length must be aligned to 8 bytes", arenagen_arena_trace, arena, NULL, 0, MISALIGNED);
+  INVALID("stats must be aligned to 8 bytes", arenagen_device_stats, 0, MISALIGNED);
   check_unchanged(0);
 }
 
@@ -152,19 +185,23 @@ SCENARIO(a_struct_of_another_size_is_refused)
     arenagen_stats stats = {.struct_size = off + near * sizeof stats};
     arenagen_device_info info = {.struct_size = off + near * sizeof info};
     arenagen_diagnostics diagnostics = {.struct_size = off + near * sizeof diagnostics};
+    arenagen_tag_stats tag = {.struct_size = off + near * sizeof tag};
+    arenagen_device_totals totals = {.struct_size = off + near * sizeof totals};
     arenagen_arena made = 1;
 
     options.struct_size = off + near * sizeof options;
     callbacks.struct_size = off + near * sizeof callbacks;
     INVALID("error.struct_size must be 672, got ", arenagen_last_error, &error);
-    INVALID("options.struct_size must be 80, got ", arenagen_arena_create, &options, &made);
+    INVALID("options.struct_size must be 112, got ", arenagen_arena_create, &options, &made);
     CHECK_EQUAL(0, made);
     made = 1;
     INVALID("options.struct_size must be 56, got ", arenagen_arena_create_callbacks, &callbacks, &made);
     CHECK_EQUAL(0, made);
-    INVALID("stats.struct_size must be 200, got ", arenagen_arena_stats, arena, &stats);
+    INVALID("stats.struct_size must be 280, got ", arenagen_arena_stats, arena, &stats);
     CHECK_EQUAL(0, stats.created);
     INVALID("info.struct_size must be 972, got ", arenagen_arena_device, arena, &info);
+    INVALID("stats.struct_size must be 32, got ", arenagen_arena_tag_stats, arena, 1, &tag);
+    INVALID("stats.struct_size must be 72, got ", arenagen_device_stats, 0, &totals);
     INVALID("diagnostics.struct_size must be 40, got ", arenagen_diagnose, &diagnostics);
     CHECK_EQUAL(0, diagnostics.arenas);
   }
@@ -499,7 +536,6 @@ SCENARIO(callback_options_that_cannot_be_are_refused)
   NO_CALLBACKS(ARENAGEN_STATUS_OVERFLOW, "total of 9223372036854775807 bytes", options.total = INT64_MAX);
   NO_CALLBACKS(ARENAGEN_STATUS_INVALID_ARGUMENT, "granule must be a power of two, got 0", options.granule = 0);
   NO_CALLBACKS(ARENAGEN_STATUS_INVALID_ARGUMENT, "granule must be a power of two, got 3", options.granule = 3);
-  NO_CALLBACKS(ARENAGEN_STATUS_INVALID_ARGUMENT, "granules of 1 bytes", options.granule = 1; options.total = TOO_MUCH);
   NO_CALLBACKS(ARENAGEN_STATUS_OVERFLOW, "", options.granule = UINT64_C(1) << 63);
   NO_CALLBACKS(ARENAGEN_STATUS_INVALID_ARGUMENT, "does not fit into 64 bits", options.base = UINT64_MAX - GRANULE);
   NO_CALLBACKS(ARENAGEN_STATUS_INVALID_ARGUMENT, "does not fit into 64 bits", options.base = UINT64_MAX - GRANULE + 1; options.total = GRANULE);

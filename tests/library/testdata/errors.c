@@ -204,7 +204,7 @@ SCENARIO(every_status_has_a_name_and_a_sentence)
 
 SCENARIO(a_number_that_is_no_status_is_unknown)
 {
-  static const int32_t numbers[] = {-1, ARENAGEN_STATUS_NOT_EMPTY + 1, 999, INT32_MAX, INT32_MIN};
+  static const int32_t numbers[] = {-1, ARENAGEN_STATUS_NOT_MAPPED + 1, 999, INT32_MAX, INT32_MIN};
 
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
     CHECK_TEXT("unknown", arenagen_status_name(numbers[i]));

@@ -18,6 +18,10 @@ static arenagen_allocation buffer[4];
 static arenagen_stats stats = {.struct_size = sizeof stats};
 static arenagen_allocation found;
 static arenagen_device_info info = {.struct_size = sizeof info};
+static arenagen_region regions[4];
+static arenagen_fabric_handle fabric;
+static arenagen_event events[4];
+static arenagen_tag_stats tag = {.struct_size = sizeof tag};
 
 TAKES_HANDLE(arena_close, arena)
 TAKES_HANDLE(arena_close_and_drain, arena, buffer, 4, &count)
@@ -27,6 +31,21 @@ TAKES_HANDLE(arena_release, arena)
 TAKES_HANDLE(arena_malloc, arena, 1, 0, NULL, &address)
 TAKES_HANDLE(arena_free, arena, address)
 TAKES_HANDLE(arena_allocation, arena, address, &found)
+TAKES_HANDLE(arena_trim, arena, UINT64_MAX, &number)
+TAKES_HANDLE(arena_on_out_of_memory, arena, NULL, NULL)
+TAKES_HANDLE(arena_add_peer, arena, 0)
+TAKES_HANDLE(arena_regions, arena, ARENAGEN_REGION_KIND_DMABUF, regions, 4, &count)
+TAKES_HANDLE(arena_export_fd, arena, address, &flag)
+TAKES_HANDLE(arena_export_fabric, arena, address, &fabric)
+TAKES_HANDLE(arena_export_dmabuf, arena, address, 4096, 0, &flag)
+TAKES_HANDLE(arena_import_fd, arena, -1, 1, &address)
+TAKES_HANDLE(arena_import_fabric, arena, &fabric, 1, &address)
+TAKES_HANDLE(arena_events, arena, ARENAGEN_EVENT_STREAM_ALL, 0, events, 4, &count, &number)
+TAKES_HANDLE(arena_set_tag, arena, 0)
+TAKES_HANDLE(arena_tag_stats, arena, 1, &tag)
+TAKES_HANDLE(arena_reset_peaks, arena)
+TAKES_HANDLE(arena_snapshot, arena, NULL, 0, &count)
+TAKES_HANDLE(arena_trace, arena, NULL, 0, &count)
 TAKES_HANDLE(arena_registered_range, arena, &address, &number)
 TAKES_HANDLE(arena_used, arena, &number)
 TAKES_HANDLE(arena_mapped, arena, &number)
@@ -62,6 +81,21 @@ static const struct {
   {"arenagen_arena_free", with_arena_free, 0},
   {"arenagen_arena_free", free_null, 0},
   {"arenagen_arena_allocation", with_arena_allocation, 0},
+  {"arenagen_arena_trim", with_arena_trim, 0},
+  {"arenagen_arena_on_out_of_memory", with_arena_on_out_of_memory, 0},
+  {"arenagen_arena_add_peer", with_arena_add_peer, 0},
+  {"arenagen_arena_regions", with_arena_regions, 0},
+  {"arenagen_arena_export_fd", with_arena_export_fd, 0},
+  {"arenagen_arena_export_fabric", with_arena_export_fabric, 0},
+  {"arenagen_arena_export_dmabuf", with_arena_export_dmabuf, 0},
+  {"arenagen_arena_import_fd", with_arena_import_fd, 0},
+  {"arenagen_arena_import_fabric", with_arena_import_fabric, 0},
+  {"arenagen_arena_events", with_arena_events, 0},
+  {"arenagen_arena_set_tag", with_arena_set_tag, 0},
+  {"arenagen_arena_tag_stats", with_arena_tag_stats, 0},
+  {"arenagen_arena_reset_peaks", with_arena_reset_peaks, 0},
+  {"arenagen_arena_snapshot", with_arena_snapshot, 0},
+  {"arenagen_arena_trace", with_arena_trace, 0},
   {"arenagen_arena_registered_range", with_arena_registered_range, 0},
   {"arenagen_arena_used", with_arena_used, 0},
   {"arenagen_arena_mapped", with_arena_mapped, 0},

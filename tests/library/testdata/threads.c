@@ -164,6 +164,9 @@ static void call_every_export(int number)
   uint64_t length;
   size_t count;
   int32_t usable;
+  arenagen_fabric_handle fabric = {{0}};
+  arenagen_tag_stats tag = {.struct_size = sizeof tag};
+  arenagen_device_totals totals = {.struct_size = sizeof totals};
 
   CHECK(arenagen_version() != NULL && arenagen_backend_name() != NULL && arenagen_abi_version() != 0);
   CHECK(arenagen_status_name(number) != NULL && arenagen_status_text(number) != NULL);
@@ -184,6 +187,23 @@ static void call_every_export(int number)
   OK(arenagen_arena_registered_range(arena, &base, &length));
   OK(arenagen_arena_used(arena, &length));
   OK(arenagen_arena_mapped(arena, &length));
+  OK(arenagen_arena_trim(arena, 0, &length));
+  OK(arenagen_arena_on_out_of_memory(arena, NULL, NULL));
+  OK(arenagen_arena_add_peer(arena, number));
+  OK(arenagen_arena_regions(arena, ARENAGEN_REGION_KIND_DMABUF, NULL, 0, &count));
+  REFUSED(ARENAGEN_STATUS_NOT_MAPPED, "", arenagen_arena_export_fd, arena, NULL, &usable);
+  REFUSED(ARENAGEN_STATUS_NOT_MAPPED, "", arenagen_arena_export_fabric, arena, NULL, &fabric);
+  REFUSED(ARENAGEN_STATUS_NOT_MAPPED, "", arenagen_arena_export_dmabuf, arena, NULL, GRANULE, 0, &usable);
+  REFUSED(ARENAGEN_STATUS_DRIVER, "", arenagen_arena_import_fd, arena, -1, 1, &address);
+  REFUSED(ARENAGEN_STATUS_NOT_SUPPORTED, "", arenagen_arena_import_fabric, arena, &fabric, 1, &address);
+  OK(arenagen_arena_events(arena, ARENAGEN_EVENT_STREAM_CHANGES, 0, NULL, 0, &count, &length));
+  OK(arenagen_arena_set_tag(arena, 0));
+  OK(arenagen_arena_tag_stats(arena, 1, &tag));
+  OK(arenagen_arena_reset_peaks(arena));
+  REFUSED(ARENAGEN_STATUS_BUFFER_TOO_SMALL, "", arenagen_arena_snapshot, arena, NULL, 0, &count);
+  REFUSED(ARENAGEN_STATUS_BUFFER_TOO_SMALL, "", arenagen_arena_trace, arena, NULL, 0, &count);
+  OK(arenagen_device_stats(number, &totals));
+  arenagen_clear_error();
   live_in(arena);
   stats_of(arena);
   diagnose();
