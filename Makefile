@@ -85,7 +85,7 @@ out/sim/.%: $(SIM_SOURCES) spec/backends/%.yaml | tools
 tools:
 	@GO="$(GO)" CC="$(CC)" PYTHON="$(PYTHON)" scripts/check-tools
 
-out/bin/arenactl: $(GO_SOURCES) $(wildcard cmd/arenactl/*.go)
+out/bin/arenactl: $(GO_SOURCES) $(wildcard cmd/arenactl/*.go internal/trace/*.go)
 	@mkdir -p out/bin
 	CGO_ENABLED=0 $(GO) build -trimpath -o $@ ./cmd/arenactl
 
@@ -185,6 +185,7 @@ fuzz:
 	$(GO) test ./gen/internal/ir -run '^$$' -fuzz '^FuzzLoad$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 1x
 	$(GO) test ./backends/kit/options -run '^$$' -fuzz '^FuzzParse$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 1x
 	$(GO) test ./arena -run '^$$' -fuzz '^FuzzOperations$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 1x
+	$(GO) test ./internal/trace -run '^$$' -fuzz '^FuzzLoad$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 1x
 
 .PHONY: bench
 bench: all simulators

@@ -16,11 +16,16 @@ import (
 	"github.com/arenagen/arenagen/arena/vmm"
 )
 
-// openAhead makes an arena that maps so many slabs ahead.
+// openAhead makes an arena that maps so many slabs ahead, which are there when it returns.
 func openAhead(t *testing.T, b arena.Backend, slabs uint64, config arena.Config) *arena.Arena {
 	t.Helper()
 	config.Placement, config.Prefetch = arena.Slab(slabSize), slabs*slabSize
-	return openConfig(t, b, 1024, config)
+	a := openConfig(t, b, 1024, config)
+	for a.Prefetching() {
+		runtime.Gosched()
+	}
+	require.Equal(t, slabs*slabSize, a.SlabStats().Ahead)
+	return a
 }
 
 // slabAt is the address of a slab.
@@ -32,7 +37,7 @@ func TestSlabsAreMappedAheadUpToTheBudget(t *testing.T) {
 			f := newFake(t)
 			a := openConfig(t, f, 1024, arena.Config{Placement: arena.Slab(slabSize), Prefetch: 3*slabSize + more})
 			synctest.Wait()
-			assert.Zero(t, f.handlesNow(), "it begins with the first allocation")
+			assert.Equal(t, 3, f.handlesNow(), "it begins at once")
 			for used := range uint64(5) {
 				assert.Equal(t, slabAt(used), malloc(t, a, slabSize))
 				synctest.Wait()
@@ -74,20 +79,21 @@ func TestMallocDoesNotWaitForThePrefetch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(t)
 		a := openAhead(t, f, 2, arena.Config{})
-		parked := valet{slabAt(1): newGate()}
+		parked := valet{slabAt(2): newGate()}
 		f.onAllocate = parked.onAllocate
 		malloc(t, a, slabSize)
 		synctest.Wait()
-		assert.Equal(t, uint64(slabSize), registered(t, a), "it is in flight")
-		assert.Equal(t, slabAt(2), malloc(t, a, slabSize), "a slab of its own")
-		assert.Equal(t, slabAt(3), malloc(t, a, slabSize))
-		require.NoError(t, a.Free(slabAt(2)))
-		assert.Equal(t, uint64(slabSize), registered(t, a))
+		assert.Equal(t, uint64(2*slabSize), registered(t, a), "it is in flight")
+		assert.Equal(t, slabAt(1), malloc(t, a, slabSize), "what is there")
+		assert.Equal(t, slabAt(3), malloc(t, a, slabSize), "a slab of its own")
+		assert.Equal(t, slabAt(4), malloc(t, a, slabSize))
+		require.NoError(t, a.Free(slabAt(3)))
+		assert.Equal(t, uint64(2*slabSize), registered(t, a))
 		assertBalance(t, a.Stats())
-		parked[slabAt(1)].open()
+		parked[slabAt(2)].open()
 		synctest.Wait()
 		assert.Equal(t, uint64(2*slabSize), a.SlabStats().Ahead)
-		assert.Equal(t, slabAt(1), malloc(t, a, slabSize), "the lowest that is free")
+		assert.Equal(t, slabAt(2), malloc(t, a, slabSize), "the lowest that is free")
 		require.NoError(t, a.Release())
 	})
 }
@@ -98,7 +104,7 @@ func TestPrefetchEndsWithTheArena(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFake(t)
 				a := openAhead(t, f, 4, arena.Config{})
-				parked := valet{slabAt(2): newGate()}
+				parked := valet{slabAt(4): newGate()}
 				f.onAllocate = parked.onAllocate
 				malloc(t, a, slabSize)
 				synctest.Wait()
@@ -106,11 +112,11 @@ func TestPrefetchEndsWithTheArena(t *testing.T) {
 				closed := background(func() ended { return endWith(a, end) })
 				synctest.Wait()
 				assertRunning(t, closed)
-				parked[slabAt(2)].open()
+				parked[slabAt(4)].open()
 				got := <-closed
 				require.NoError(t, got.err)
 				synctest.Wait()
-				assert.Equal(t, 3, f.counted().allocate, "nothing follows the call that was under way")
+				assert.Equal(t, 5, f.counted().allocate, "nothing follows the call that was under way")
 				assert.False(t, a.Prefetching())
 				assert.Len(t, f.live(), len(got.drained))
 				clear(f.placements) // what was handed over
@@ -163,24 +169,20 @@ func TestPrefetchThatFailsWastesNoAddresses(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFake(t)
 				a := openAhead(t, f, 2, arena.Config{})
-				f.onAllocate = func(va, _ uint64) error {
-					if va == slabAt(0) {
-						return nil
-					}
-					return fate()
-				}
+				f.onAllocate = func(_, _ uint64) error { return fate() }
 				for range 16 {
 					malloc(t, a, granule)
 					synctest.Wait()
 				}
-				assert.Equal(t, 2, f.counted().allocate, "it is asked again when the next slab begins only")
+				assert.Equal(t, 3, f.counted().allocate, "it is asked again when the next slab begins only")
 				s := a.Stats()
 				assert.Zero(t, s.Failed, "nobody's allocation failed")
 				assert.Zero(t, s.Refused)
-				assert.Equal(t, uint64(2*slabSize), registered(t, a), "a hole")
+				assert.Equal(t, uint64(3*slabSize), registered(t, a), "a hole")
 				f.onAllocate = nil
-				assert.Equal(t, slabAt(1), malloc(t, a, 1), "the addresses that failed")
+				assert.Equal(t, slabAt(1), malloc(t, a, 1))
 				synctest.Wait()
+				assert.Contains(t, f.live(), slabAt(2), "the addresses that failed")
 				assert.Equal(t, uint64(4*slabSize), a.Used())
 				assert.Equal(t, uint64(2*slabSize), a.SlabStats().Ahead)
 				require.NoError(t, a.Release())
@@ -224,7 +226,7 @@ func TestPrefetchThatIsQuarantined(t *testing.T) {
 		f := newFake(t)
 		a := openAhead(t, f, 2, arena.Config{})
 		f.onAllocate = func(va, _ uint64) error {
-			if va == slabAt(1) {
+			if va == slabAt(2) {
 				return vmm.ErrQuarantined
 			}
 			return nil
@@ -233,7 +235,9 @@ func TestPrefetchThatIsQuarantined(t *testing.T) {
 		synctest.Wait()
 		assert.Equal(t, uint64(1), a.Stats().Quarantined)
 		assertBalance(t, a.Stats())
-		assert.Equal(t, slabAt(2), malloc(t, a, slabSize), "those addresses are in use")
+		assert.Equal(t, slabAt(1), malloc(t, a, slabSize))
+		synctest.Wait()
+		assert.Equal(t, slabAt(3), malloc(t, a, slabSize), "those addresses are in use")
 		require.NoError(t, a.Close())
 		assert.Zero(t, a.Stats().Quarantined)
 		assertBalance(t, a.Stats())
@@ -358,17 +362,18 @@ func TestCloseWaitsForSlabsThatGo(t *testing.T) {
 // A call from inside the backend cannot wait for the slab that is being made there.
 func TestCallsFromInsideThePrefetch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFake(t)
-		var a *arena.Arena
+		f := newVault(t)
+		a := openAhead(t, f, 2, arena.Config{})
 		called := 0
 		f.onAllocate = func(va, _ uint64) error {
-			if va != slabAt(1) {
+			if va != slabAt(2) {
 				return nil
 			}
 			called++
 			assert.ErrorIs(t, a.Reset(), arena.ErrNotEmpty)
 			_, err := a.Trim(0)
 			assert.NoError(t, err)
+			assert.ErrorIs(t, a.AddPeer(1), arena.ErrBusy)
 			assert.ErrorIs(t, a.Close(), arena.ErrBusy)
 			assert.ErrorIs(t, a.Release(), arena.ErrBusy)
 			inner, err := a.Malloc(slabSize + 1)
@@ -376,7 +381,6 @@ func TestCallsFromInsideThePrefetch(t *testing.T) {
 			assert.NoError(t, a.Free(inner))
 			return nil
 		}
-		a = openAhead(t, f, 2, arena.Config{})
 		malloc(t, a, 1)
 		synctest.Wait()
 		assert.Equal(t, 1, called)

@@ -37,7 +37,7 @@ type Config struct {
 	// driver's handles can be kept.
 	Cache uint64
 	// Prefetch is how many bytes of slabs may be mapped before they are needed, in the background, 0 for none. It begins
-	// with the first allocation. Only slabs can be mapped ahead; less than one slab is none.
+	// at once. Only slabs can be mapped ahead; less than one slab is none.
 	Prefetch uint64
 	// Reuse has addresses used again that memory was taken away from, the lowest first. A free that arrives late may meet
 	// another allocation at the same address then.
@@ -180,10 +180,10 @@ func New(backend Backend, config Config) (*Arena, error) {
 func (a *Arena) prepare(backend Backend, c Config) error {
 	a.placed = c.Placement
 	a.keeper, _ = backend.(keeper)
-	a.trace = newRing(c.Events)
 	if err := a.prepareCache(c); err != nil {
 		return err
 	}
+	a.trace = newRing(c.Events)
 	for _, device := range c.Peers {
 		if err := a.AddPeer(device); err != nil {
 			return err
@@ -196,6 +196,7 @@ func (a *Arena) prepare(backend Backend, c Config) error {
 		return invalid("slabs need a granule and a base that are multiples of %d bytes, got %d and %#x", SlabUnit, a.granule, a.base)
 	}
 	if c.Placement.kind != InSingle {
+		a.prefetch()
 		return nil
 	}
 	handle, err := a.place(a.base, a.total, EventMapped)

@@ -2,12 +2,13 @@ package arena
 
 // What tests look at from outside.
 
+// FlightsAtHand is how many flights a shard has without a lock.
 const FlightsAtHand = flightsAtHand
 
 // Runs are the regions of RegionsDmabuf for a host with pages of so many bytes.
 func (a *Arena) Runs(page uint64) []Region { return a.runs(page) }
 
-// Flights is how many calls of a shard were ever noted at once, beyond those at hand.
+// MoreFlights is how many calls of a shard were ever noted at once, beyond those at hand.
 func (a *Arena) MoreFlights() (most int) {
 	for i := range a.shards {
 		s := &a.shards[i]

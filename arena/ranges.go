@@ -32,35 +32,98 @@ func (r *ranges) insert(start, size uint64) {
 	}
 	// The address decides the shape, so that the same calls give the same tree.
 	r.nodes[i] = rangeNode{start: start, size: size, largest: size, priority: uint32(hash(start+1) >> 32)}
-	low, high := r.split(r.root, start)
-	r.root = r.join(r.join(low, i), high)
+	r.root = r.enter(r.root, i)
 	r.count++
 	r.bytes += size
 }
 
+// enter puts a node into a tree.
+func (r *ranges) enter(tree, i uint32) uint32 {
+	n, t := &r.nodes[i], &r.nodes[tree]
+	switch {
+	case tree == 0:
+		return i
+	case n.priority > t.priority:
+		n.left, n.right = r.split(tree, n.start)
+		r.update(i)
+		return i
+	case n.start < t.start:
+		t.left = r.enter(t.left, i)
+	default:
+		t.right = r.enter(t.right, i)
+	}
+	r.update(tree)
+	return tree
+}
+
 // remove takes out the range that begins at start, which is there.
 func (r *ranges) remove(start uint64) (size uint64) {
-	low, rest := r.split(r.root, start)
-	it, high := r.split(rest, start+1)
+	var it uint32
+	r.root, it = r.leave(r.root, start)
 	size = r.nodes[it].size
 	r.nodes[it] = rangeNode{right: r.spare}
 	r.spare = it
-	r.root = r.join(low, high)
 	r.count--
 	r.bytes -= size
 	return size
 }
 
-// merge adds a range that touches others, of which those inside [low, high) become one with it.
+// leave takes a node out of a tree.
+func (r *ranges) leave(tree uint32, start uint64) (rest, it uint32) {
+	t := &r.nodes[tree]
+	switch {
+	case t.start == start:
+		return r.join(t.left, t.right), tree
+	case start < t.start:
+		t.left, it = r.leave(t.left, start)
+	default:
+		t.right, it = r.leave(t.right, start)
+	}
+	r.update(tree)
+	return tree, it
+}
+
+// change gives the range that begins at start another beginning and another size. It stays between its neighbours.
+func (r *ranges) change(start, to, size uint64) {
+	r.bytes += size - r.set(r.root, start, to, size)
+}
+
+// set is change for a tree, and returns the size that the range had.
+func (r *ranges) set(tree uint32, start, to, size uint64) (before uint64) {
+	t := &r.nodes[tree]
+	switch {
+	case t.start == start:
+		before = t.size
+		t.start, t.size = to, size
+	case start < t.start:
+		before = r.set(t.left, start, to, size)
+	default:
+		before = r.set(t.right, start, to, size)
+	}
+	r.update(tree)
+	return before
+}
+
+// merge adds a range that may touch others, of which those inside [low, high) become one with it.
 func (r *ranges) merge(start, size, low, high uint64) {
 	end := start + size
-	if below, length, found := r.before(start); found && below >= low && below+length == start {
-		start -= r.remove(below)
+	var above uint64
+	if end < high {
+		above = r.at(end)
 	}
-	if end < high && r.at(end) > 0 {
-		end += r.remove(end)
+	below, length, touches := r.before(start)
+	touches = touches && below >= low && below+length == start
+	switch {
+	case touches:
+		if above > 0 {
+			r.remove(end)
+		}
+		r.change(below, below, length+size+above)
+	case above > 0:
+		r.change(end, start, size+above)
+	default:
+		r.insert(start, size)
 	}
-	r.insert(start, end-start)
 }
 
 // carve takes the lowest room for an allocation out of the ranges, all of which begin at multiples of unit.
@@ -71,12 +134,17 @@ func (r *ranges) carve(size, align, unit uint64) (at uint64, ok bool) {
 		return 0, false
 	}
 	at = (start + align - 1) &^ (align - 1)
-	r.remove(start)
-	if at > start {
-		r.insert(start, at-start)
-	}
-	if rest := start + found - at - size; rest > 0 {
-		r.insert(at+size, rest)
+	rest := start + found - at - size
+	switch {
+	case at > start:
+		r.change(start, start, at-start)
+		if rest > 0 {
+			r.insert(at+size, rest)
+		}
+	case rest > 0:
+		r.change(start, at+size, rest)
+	default:
+		r.remove(start)
 	}
 	return at, true
 }

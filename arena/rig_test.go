@@ -53,6 +53,7 @@ func openRig(t *testing.T, d *rig, config arena.Config) *arena.Arena {
 	require.NoError(t, err)
 	_, err = device.Probe()
 	require.NoError(t, err)
+	d.places = base // what the probe reserved has gone back
 	return openConfig(t, device, 256, config)
 }
 

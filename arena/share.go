@@ -116,7 +116,9 @@ func (a *Arena) export(va uint64, by func(*vmm.Device, mapping) (undo func() err
 	if !ok || m.start != va {
 		return fmt.Errorf("export at %#x: %w", va, ErrNotMapped)
 	}
-	a.shared.add(m.handle)
+	if a.cache.budget > 0 {
+		a.shared.add(m.handle)
+	}
 	undo, err := by(device, m)
 	if err != nil {
 		return err

@@ -67,8 +67,9 @@ func TestNoMemoryTrimsAndTriesAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				v := newVault(t)
-				v.limit = 4 * slabSize
+				v.limit = 5 * slabSize
 				a := openConfig(t, v, 1024, config)
+				synctest.Wait()
 				asked := 0
 				a.OnOutOfMemory(func(arena.Shortage) bool { asked++; return false })
 				malloc(t, a, slabSize)
@@ -79,7 +80,7 @@ func TestNoMemoryTrimsAndTriesAgain(t *testing.T) {
 				held := a.CacheStats().Bytes + a.SlabStats().Ahead
 				require.NotZero(t, held)
 				before := v.counted().allocate
-				va := malloc(t, a, 3*slabSize) // only when all of that goes
+				va := malloc(t, a, 4*slabSize) // only when all of that goes
 				assert.Equal(t, before+2, v.counted().allocate, "once more")
 				assert.Zero(t, asked, "there was something to give back")
 				assert.Zero(t, a.CacheStats().Bytes+a.SlabStats().Ahead)

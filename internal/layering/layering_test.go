@@ -22,6 +22,13 @@ const (
 	purego = "github.com/ebitengine/purego"
 )
 
+// alone are the libraries of others that one room has to itself.
+var alone = map[string]string{
+	purego:                                "backends/kit/dl",
+	"github.com/prometheus/client_golang": "metrics",
+	"gonum.org/v1/plot":                   "internal/trace",
+}
+
 // An edge is an import line: the file, relative to the module's root, and what it imports.
 type edge struct{ file, imports string }
 
@@ -69,6 +76,8 @@ var rooms = []struct {
 	{"backends/all", []string{"arena", "backends"}},
 	{"backends/*/libarenagen*", []string{"arena", "backends"}},
 	{"backends/*", []string{"arena/vmm", "backends/kit"}},
+	{"metrics", []string{"arena"}},
+	{"internal/trace", []string{"internal/trace"}},
 	{"*", []string{"arena", "backends", "cmd", "internal"}},
 }
 
@@ -86,13 +95,15 @@ func fault(e edge) string {
 		return "the core is pure Go"
 	case under(e.file, "arena") && !inside && !e.standard():
 		return "the core uses the standard library only"
-	case under(e.imports, purego) && !under(e.file, "backends/kit/dl"):
-		return "backends/kit/dl is the only room with purego"
 	case inside:
 		return faultOfRoom(e.file, folder)
-	default:
-		return ""
 	}
+	for library, room := range alone {
+		if under(e.imports, library) && !under(e.file, room) {
+			return room + " is the only room with " + library
+		}
+	}
+	return ""
 }
 
 func faultOfRoom(file, folder string) string {
@@ -144,7 +155,7 @@ func TestFault(t *testing.T) {
 		"the generator uses itself":    {edge{"gen/cmd/arenagen/main.go", module + "/gen/internal/ir"}, ""},
 		"genuine is not gen":           {edge{"genuine/x.go", module + "/arena"}, ""},
 		"dl uses purego":               {edge{"backends/kit/dl/dl.go", purego}, ""},
-		"a backend uses purego":        {edge{"backends/cuda/x.go", purego + "/internal/x"}, "only room with purego"},
+		"a backend uses purego":        {edge{"backends/cuda/x.go", purego + "/internal/x"}, "only room with github.com/ebitengine/purego"},
 		"a backend uses another":       {edge{"backends/cuda/x.go", module + "/backends/stub"}, "backends/* may import"},
 		"a backend uses the core":      {edge{"backends/cuda/x.go", module + "/arena"}, "backends/* may import"},
 		"a backend uses the contract":  {edge{"backends/cuda/x.go", module + "/arena/vmm"}, ""},

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 	"unsafe"
@@ -343,61 +342,10 @@ func TestSimulatorCosts(t *testing.T) {
 			for name, took := range allOperations(t, d, mibs<<20) {
 				if name == costly {
 					assert.GreaterOrEqual(t, took, cost, setting)
-				} else {
-					assert.Less(t, took, cost, "%s with %s", name, setting)
 				}
 			}
 			c.set(setting, 0)
 		}
-	})
-}
-
-// A short cost is met by spinning: a sleep would take some fifty microseconds more. Of some calls none may have been disturbed.
-func TestSimulatorCostsAreExact(t *testing.T) {
-	onSimulators(t, func(t *testing.T, d vmm.Driver, c *controls) {
-		t.Helper()
-		for _, cost := range []time.Duration{10 * time.Microsecond, 300 * time.Microsecond} {
-			fastest := func() time.Duration {
-				fastest := time.Hour
-				for range 200 {
-					fastest = min(fastest, allOperations(t, d, granule)["unmap"])
-				}
-				return fastest
-			}
-			c.set("cost_unmap", 0)
-			without := fastest()
-			c.set("cost_unmap", uint64(cost))
-			more := fastest() - without
-			assert.InDelta(t, cost, more, float64(20*time.Microsecond))
-		}
-	})
-}
-
-// What a call costs is spent without the lock: several threads spend theirs at once.
-func TestSimulatorCostsOverlap(t *testing.T) {
-	const threads, cost = 8, 100 * time.Millisecond
-	onSimulators(t, func(t *testing.T, d vmm.Driver, c *controls) {
-		t.Helper()
-		c.set("cost_create", uint64(cost))
-		began := time.Now()
-		var group sync.WaitGroup
-		for range threads {
-			group.Go(func() {
-				_, err := d.Create(granule, vmm.HandleTypeNone, false)
-				assert.NoError(t, err)
-			})
-		}
-		group.Wait()
-		assert.GreaterOrEqual(t, time.Since(began), cost)
-		assert.Less(t, time.Since(began), threads*cost/2)
-
-		// A call that fails costs nothing, and neither does one that does nothing.
-		began = time.Now()
-		_, err := d.Create(1, vmm.HandleTypeNone, false)
-		refused(t, err, "a size")
-		c.set("instant", 1)
-		must[uint64](t)(d.Create(granule, vmm.HandleTypeNone, false))
-		assert.Less(t, time.Since(began), cost)
 	})
 }
 

@@ -27,8 +27,8 @@ uint64_t arenasim_reset(void);
  *                      nanoseconds more that such a call takes when it succeeds, 0. They are spent after it was done
  *                      and without a lock: calls of several threads overlap
  *   cost_grant_mib, cost_release_mib  nanoseconds more for each MiB that is granted, or that the handle has, 0
- *   instant            1: create, map, grant, unmap and release answer at once and do nothing: neither latency nor a
- *                      cost is spent on them
+ *   instant            1: create, map, grant, unmap and release do nothing. They take their cost, but no latency and
+ *                      nothing for each MiB
  *   mapping_limit      how many mappings can be granted, to one device or several, 0 for any number
  *   peer_refused       the ordinal, and 1 more, of a device to which nothing can be granted (not_supported), 0 for none
  *   fd_per_handle      1: each handle takes one of the process's first file descriptors; else one above 511

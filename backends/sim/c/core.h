@@ -40,7 +40,7 @@ int sim_before(int64_t major, int64_t minor, int64_t patch);
 
 /* sim_instant says that what allocates answers at once; sim_at_once is that answer, with a handle if there is a place for one. */
 extern int sim_instant;
-int32_t sim_at_once(void *handle);
+int32_t sim_at_once(enum sim_op op, void *handle);
 
 int64_t sim_version(void);
 /* sim_last_error is the thread's last failure, which is forgotten. */

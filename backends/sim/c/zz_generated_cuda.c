@@ -362,7 +362,7 @@ int32_t cuMemAddressReserve(void *ptr, uint64_t size, uint64_t alignment, uint64
 }
 
 int32_t cuMemCreate(void *handle, uint64_t size, const void *prop, uint64_t flags) {
-  if (sim_instant) return sim_at_once(handle);
+  if (sim_instant) return sim_at_once(SIM_OP_CREATE, handle);
   int64_t code = 0;
   if (sim_enter(SIM_OP_CREATE, "cuMemCreate", &code)) return (int32_t)code;
   struct sim_args a = nothing;
@@ -517,7 +517,7 @@ int32_t cuMemImportFromShareableHandle(void *handle, void *osHandle, int32_t shH
 }
 
 int32_t cuMemMap(uint64_t ptr, uint64_t size, uint64_t offset, uint64_t handle, uint64_t flags) {
-  if (sim_instant) return sim_at_once(NULL);
+  if (sim_instant) return sim_at_once(SIM_OP_MAP, NULL);
   int64_t code = 0;
   if (sim_enter(SIM_OP_MAP, "cuMemMap", &code)) return (int32_t)code;
   struct sim_args a = nothing;
@@ -533,7 +533,7 @@ int32_t cuMemMap(uint64_t ptr, uint64_t size, uint64_t offset, uint64_t handle, 
 }
 
 int32_t cuMemRelease(uint64_t handle) {
-  if (sim_instant) return sim_at_once(NULL);
+  if (sim_instant) return sim_at_once(SIM_OP_RELEASE, NULL);
   int64_t code = 0;
   if (sim_enter(SIM_OP_RELEASE, "cuMemRelease", &code)) return (int32_t)code;
   struct sim_args a = nothing;
@@ -560,7 +560,7 @@ int32_t cuMemRetainAllocationHandle(void *handle, void *addr) {
 }
 
 int32_t cuMemSetAccess(uint64_t ptr, uint64_t size, const void *desc, uint64_t count) {
-  if (sim_instant) return sim_at_once(NULL);
+  if (sim_instant) return sim_at_once(SIM_OP_GRANT, NULL);
   int64_t code = 0;
   if (sim_enter(SIM_OP_GRANT, "cuMemSetAccess", &code)) return (int32_t)code;
   struct sim_args a = nothing;
@@ -578,7 +578,7 @@ int32_t cuMemSetAccess(uint64_t ptr, uint64_t size, const void *desc, uint64_t c
 }
 
 int32_t cuMemUnmap(uint64_t ptr, uint64_t size) {
-  if (sim_instant) return sim_at_once(NULL);
+  if (sim_instant) return sim_at_once(SIM_OP_UNMAP, NULL);
   int64_t code = 0;
   if (sim_enter(SIM_OP_UNMAP, "cuMemUnmap", &code)) return (int32_t)code;
   struct sim_args a = nothing;

@@ -283,7 +283,7 @@ int32_t hipMemAddressReserve(void *ptr, uint64_t size, uint64_t alignment, void 
 }
 
 int32_t hipMemCreate(void *handle, uint64_t size, const void *prop, uint64_t flags) {
-  if (sim_instant) return sim_at_once(handle);
+  if (sim_instant) return sim_at_once(SIM_OP_CREATE, handle);
   int64_t code = 0;
   if (sim_enter(SIM_OP_CREATE, "hipMemCreate", &code)) return (int32_t)code;
   struct sim_args a = nothing;
@@ -413,7 +413,7 @@ int32_t hipMemImportFromShareableHandle(void *handle, void *osHandle, int32_t sh
 }
 
 int32_t hipMemMap(void *ptr, uint64_t size, uint64_t offset, void *handle, uint64_t flags) {
-  if (sim_instant) return sim_at_once(NULL);
+  if (sim_instant) return sim_at_once(SIM_OP_MAP, NULL);
   int64_t code = 0;
   if (sim_enter(SIM_OP_MAP, "hipMemMap", &code)) return (int32_t)code;
   struct sim_args a = nothing;
@@ -429,7 +429,7 @@ int32_t hipMemMap(void *ptr, uint64_t size, uint64_t offset, void *handle, uint6
 }
 
 int32_t hipMemRelease(void *handle) {
-  if (sim_instant) return sim_at_once(NULL);
+  if (sim_instant) return sim_at_once(SIM_OP_RELEASE, NULL);
   int64_t code = 0;
   if (sim_enter(SIM_OP_RELEASE, "hipMemRelease", &code)) return (int32_t)code;
   struct sim_args a = nothing;
@@ -456,7 +456,7 @@ int32_t hipMemRetainAllocationHandle(void *handle, void *addr) {
 }
 
 int32_t hipMemSetAccess(void *ptr, uint64_t size, const void *desc, uint64_t count) {
-  if (sim_instant) return sim_at_once(NULL);
+  if (sim_instant) return sim_at_once(SIM_OP_GRANT, NULL);
   int64_t code = 0;
   if (sim_enter(SIM_OP_GRANT, "hipMemSetAccess", &code)) return (int32_t)code;
   struct sim_args a = nothing;
@@ -474,7 +474,7 @@ int32_t hipMemSetAccess(void *ptr, uint64_t size, const void *desc, uint64_t cou
 }
 
 int32_t hipMemUnmap(void *ptr, uint64_t size) {
-  if (sim_instant) return sim_at_once(NULL);
+  if (sim_instant) return sim_at_once(SIM_OP_UNMAP, NULL);
   int64_t code = 0;
   if (sim_enter(SIM_OP_UNMAP, "hipMemUnmap", &code)) return (int32_t)code;
   struct sim_args a = nothing;

@@ -88,7 +88,7 @@ func TestSimulators(t *testing.T) {
   return (int32_t)sim_leave(SIM_OP_INITIALIZE, "toyBegin", class);
 }`)
 	assert.Contains(t, text, `int32_t toyCreate(void *handle, uint64_t size, const void *props) {
-  if (sim_instant) return sim_at_once(handle);
+  if (sim_instant) return sim_at_once(SIM_OP_CREATE, handle);
   int64_t code = 0;
   if (sim_enter(SIM_OP_CREATE, "toyCreate", &code)) return (int32_t)code;
   struct sim_args a = nothing;
