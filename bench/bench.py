@@ -22,6 +22,9 @@ import time
 from pathlib import Path
 from typing import Any, Iterable, NamedTuple, Sequence
 
+from models import MODELS
+from models import sizes as tensor_sizes
+
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "bench.md"
 
@@ -31,6 +34,8 @@ REFERENCE = "out/bench/libreference.so"
 MEMORY = "out/bench/memory"
 LIVE = "out/bench/live"
 LOAD = "out/bench/load"
+TRACE = "out/bench/trace"
+PLACED = "out/bench/placed"
 GENERATOR = "out/bench/arenagen"
 LIBRARY = "out/lib/libarenagen_stub.so"
 DRIVER_LIBRARY = "out/lib/libarenagen_cuda.so"
@@ -47,6 +52,14 @@ CALLBACKS_RATIO = {"Python's main thread": 3, "a C thread": 50, "two C threads":
 LATENCY_RATIO = 2.0  # of the 99.9th percentiles
 QUESTION_US = 2.0  # over an empty ctypes call
 LOAD_MS = 5
+# Of a model's load, against one handle for each allocation in the same run.
+HANDLE_RATIO = 1.2  # time for a handle
+WAIT_RATIO = 15  # at least: waiting in malloc, with slabs
+PACED_RATIO = 200  # at least: the same with slabs that are mapped ahead, at the pace
+SPARE_HANDLES = 1.1
+SLAB_PAIR_RATIO = 2.0
+MANY_LIVE_RATIO = 2.0
+EVENTS_RATIO = 1.1
 GENERATE_S = 2
 SPECS_MS = 200
 
@@ -59,6 +72,18 @@ SIZES = {
     "halving": "half are one granule, a quarter two, an eighth four, up to 1 GiB",
     "large": "every 16th is 1 GiB, the others one granule",
     "spread": "1 byte to 128 MiB in no order",
+}
+
+SLAB = 1 << 30
+AHEAD = SLAB
+PACE = 10_000_000_000  # bytes that are filled in a second
+LOADS = 3  # of which the median counts
+
+# Nanoseconds of driver calls as published: kvcached's bench_vmm on an A100 (4,096 handles of 2 MiB; no release is given), and
+# zero-cuda-graph on an H100 (2 MiB).
+DRIVERS = {
+    "A100": {"reserve": 19_000, "create": 193_000, "map": 1_450, "grant": 36_000, "unmap": 25_600, "release": 0},
+    "H100": {"reserve": 980, "create": 9_800, "map": 430, "grant": 77_000, "unmap": 36_000, "release": 36_000},
 }
 
 PROCESSES = 20  # that load the library
@@ -120,6 +145,30 @@ ABOUT_CALLBACKS = """
 
 ABOUT_LATENCY = """
 - Nanoseconds of one malloc, with the clock's own 20 to 30, in record mode: medians over 5 rounds of 200,000 for each thread.
+"""
+
+ABOUT_LOADS = """
+- The tensors are those of Llama-3.1-8B (dense) and Qwen3-30B-A3B (a mixture of experts), in the order of their layers, by
+  `bench/models.py`. Each is one malloc from C through libarenagen_cuda.so, on the driver simulator, which spends what each call takes on an
+  A100 or an H100, as published for handles of 2 MiB (see DRIVERS in `bench/bench.py`), whatever the size: with larger handles a grant may take
+  longer. It does nothing else, so that no memory is needed.
+- Paced: between a malloc and the next passes the time that filling the bytes at 10 GB/s takes; the arena is there before the load
+  begins, and has its first slab. No pause: the mallocs follow each other at once, faster than any load; the prefetcher
+  then cannot keep up, and mallocs make slabs beside it.
+- Waited is the wall time inside malloc, with the clock's own 20 to 30 ns. The time for a handle is that of the mallocs that took more than
+  half of what the driver takes for one.
+- **Paced, the limit is missed**: it leaves 0.4 us (H100) to 1.2 us (A100) for a malloc, and in a process that does something else
+  for some hundred microseconds before, a call finds its memory cold. The last row of each load shows that for the C++ reference, whose
+  driver answers at once: its 90 ns become 1 us and more on this machine. The library touches more. After a pause of 10 ms and more the Go
+  runtime sleeps deeply besides, and the next call from C wakes a thread of it first, 10 us and more on a virtual machine;
+  nothing that was tried avoids that, short of a thread that never sleeps. What a malloc does not wait for in any row is the driver.
+"""
+
+ABOUT_PLACED = """
+- The pairs go through `arenagen_arena_malloc` and `arenagen_arena_free`, in record mode. Served from a mapped slab: no
+  driver call. With 1,000 and 100,000 live allocations of 4 KiB, and with as many holes between them, one in no order is freed and
+  made again. Events: two for the allocation and its end, three for its handle, with sequence numbers and a clock that
+  goes on in steps of a millisecond where no driver was called.
 """
 
 ABOUT_LIVE = f"""
@@ -251,6 +300,102 @@ def latency() -> Section:
         [command],
         ABOUT_LATENCY,
         [limit],
+    )
+
+
+def loads() -> Section:
+    rows, limits, commands = [], [], []
+    for driver, costs in DRIVERS.items():
+        handle = sum(costs[call] for call in ("create", "map", "grant"))
+        settings = ",".join(["instant=1", *(f"cost_{call}={cost}" for call, cost in costs.items())])
+        for kind, model in MODELS.items():
+            sizes = tensor_sizes(kind)
+            most = -(-sum(sizes) // SLAB) * SPARE_HANDLES + sum(size > SLAB for size in sizes)
+            alone: Any = None
+            for name, placement, slab, ahead, pace in (
+                ("per allocation", "per_allocation", 0, 0, 0),
+                ("slabs", "slab", SLAB, 0, 0),
+                ("slabs, mapped ahead", "slab", SLAB, AHEAD, 0),
+                ("slabs, mapped ahead, paced", "slab", SLAB, AHEAD, PACE),
+                ("single", "single", 0, 0, 0),
+                ("C++ reference, no driver, paced", "reference", 0, 0, PACE),
+            ):
+                command = [TRACE, REFERENCE if placement == "reference" else DRIVER_LIBRARY, placement, str(slab), str(ahead), str(pace), str(handle)]
+                result = load_of(command, settings, sizes)
+                alone = alone or result
+                what = f"{model.name}, {driver}: {name}"
+                ratio = alone["waited_ns"] / result["waited_ns"]
+                if name == "slabs":
+                    each = result["driver_ns"] / result["driver_mallocs"] / (alone["driver_ns"] / alone["driver_mallocs"])
+                    limits += [
+                        AtLeast(f"{what}, less waiting", ratio, WAIT_RATIO, "x"),
+                        Limit(f"{what}, time for a handle", each, HANDLE_RATIO, "x"),
+                        Limit(f"{what}, handles", result["handles"], most, ""),
+                    ]
+                elif name.endswith("ahead, paced"):
+                    limits += [
+                        AtLeast(f"{what}, less waiting", ratio, PACED_RATIO, "x"),
+                        Limit(f"{what}, handles", result["handles"], most, ""),
+                    ]
+                elif placement == "single":
+                    limits.append(Limit(f"{what}, handles", result["handles"], 1, ""))
+                rows.append(
+                    [
+                        model.name,
+                        driver,
+                        name,
+                        f"{result['handles']:,}",
+                        f"{result['waited_ns'] / 1e6:,.3f}",
+                        f"{result['longest_ns'] / 1e3:,.0f}",
+                        "" if result is alone else f"1/{ratio:,.1f}",
+                    ]
+                )
+                if kind == "dense" and driver == "A100" and name.endswith("ahead, paced"):
+                    commands.append(
+                        ["python3 bench/models.py dense |", "ARENAGEN_CUDA_LIBRARY=$PWD/out/sim/libcuda.so.1", f"ARENASIM={settings}", *command]
+                    )
+    return Section(
+        "Loading a model",
+        f"{len(tensor_sizes('dense')):,} and {len(tensor_sizes('experts')):,} tensors, slabs of 1 GiB, one mapped ahead; medians of {LOADS} loads.",
+        table(["Model", "Driver of an", "Placement", "Handles", "Waited in malloc, ms", "longest, us", "of per allocation"], rows),
+        commands,
+        ABOUT_LOADS,
+        limits,
+    )
+
+
+def load_of(command: list[str], settings: str, sizes: list[int]) -> Any:
+    """Loads a model some times, and gives the load with the median wait."""
+    variables = {"ARENAGEN_CUDA_LIBRARY": str(ROOT / "out" / "sim" / "libcuda.so.1"), "ARENASIM": settings}
+    text = "\n".join(map(str, sizes))
+    results = [json.loads(output(command, variables, text)) for _ in range(LOADS)]
+    return sorted(results, key=lambda result: result["waited_ns"])[LOADS // 2]
+
+
+def placements() -> Section:
+    command = [PLACED, LIBRARY, "mode=record", "101", "4000"]
+    result = measured(command)
+    costs = ",".join(["instant=1", *(f"cost_{call}={cost}" for call, cost in DRIVERS["A100"].items())])
+    variables = {"ARENAGEN_CUDA_LIBRARY": str(ROOT / "out" / "sim" / "libcuda.so.1"), "ARENASIM": costs}
+    slow = [PLACED, DRIVER_LIBRARY, "", "21", "40"]
+    on_driver = measured(slow, variables)
+    limits = [
+        Limit("A pair served from a mapped slab, against one with a handle of its own", result["slab"] / result["per_allocation"], SLAB_PAIR_RATIO, "x"),
+        Limit("A free and a malloc in a slab with 100,000 live, against 1,000", result["many"] / result["few"], MANY_LIVE_RATIO, "x"),
+        Limit("A pair with an A100's driver calls and events, against without events", on_driver["events"] / on_driver["per_allocation"], EVENTS_RATIO, "x"),
+    ]
+    names = {"per_allocation": "a handle of its own", "slab": "from a mapped slab", "few": "1,000 live in slabs", "many": "100,000 live in slabs", "few_holes": "1,000 live, and holes", "many_holes": "100,000 live, and holes", "events": "a handle of its own, events on"}
+    rows = [
+        [what, f"{result[name]:,.0f}", f"{on_driver[name]:,.0f}" if name in ("per_allocation", "events") else ""] for name, what in names.items()
+    ]
+    more = result["events"] - result["per_allocation"]
+    return Section(
+        "A pair by placement, and with events",
+        f"Nanoseconds, medians of {result['rounds']} rounds. Events take {more:,.0f} ns of a pair.",
+        table(["", "In record mode", "With an A100's driver calls"], rows),
+        [command, ["ARENAGEN_CUDA_LIBRARY=$PWD/out/sim/libcuda.so.1", f"ARENASIM={costs}", *slow[:2], '""', *slow[3:]]],
+        ABOUT_PLACED,
+        limits,
     )
 
 
@@ -511,7 +656,7 @@ def specs() -> Section:
 
 
 SECTIONS = (
-    pairs, driver_pairs, heap_allocations, live, counts, from_c, load,
+    pairs, driver_pairs, loads, placements, heap_allocations, live, counts, from_c, load,
     busy, against_callbacks, latency, questions, generation, specs,
 )  # fmt: skip
 
@@ -552,9 +697,9 @@ def seconds(command: Sequence[str]) -> float:
     return time.monotonic() - started
 
 
-def output(command: Sequence[str], variables: dict[str, str] | None = None) -> str:
+def output(command: Sequence[str], variables: dict[str, str] | None = None, given: str = "") -> str:
     environment = {**ENVIRONMENT, **(variables or {})}
-    result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    result = subprocess.run(command, cwd=ROOT, env=environment, input=given, capture_output=True, text=True, check=False)
     if result.returncode != 0:
         sys.exit(f"could not be measured: {shlex.join(command)}\n{result.stdout}{result.stderr}")
     return result.stdout

@@ -6,8 +6,8 @@
  *
  *   per_allocation  an arena with the usual options
  *   slab            one with slabs, in which some allocation keeps the slab mapped
- *   few, many       one with slabs and 1,000 or 100,000 live allocations with as many holes between them: one of them in no order is freed and
- *                   made again
+ *   few, many       one with slabs and 1,000 or 100,000 live allocations: one of them in no order is freed and made again
+ *   few_holes, many_holes  the same, with as many holes between the allocations
  *   events          as per_allocation, and events are remembered
  */
 #include "common.h"
@@ -16,7 +16,7 @@
 
 #include <inttypes.h>
 
-enum { PAGE = 4096, FEW = 1000, MANY = 100000, KINDS = 5 };
+enum { PAGE = 4096, FEW = 1000, MANY = 100000, KINDS = 7 };
 
 static struct {
   arenagen_status (*arena_create)(const arenagen_arena_options *options, arenagen_arena *arena);
@@ -41,7 +41,7 @@ typedef struct {
   arenagen_placement placement;
   uint32_t events;
   int64_t size;
-  int live;
+  int live, holes;
   arenagen_arena arena;
   void **blocks;
   double *times;
@@ -52,6 +52,8 @@ static kind kinds[KINDS] = {
   {.name = "slab", .placement = ARENAGEN_PLACEMENT_SLAB, .size = 2 << 20, .live = 1},
   {.name = "few", .placement = ARENAGEN_PLACEMENT_SLAB, .size = PAGE, .live = FEW},
   {.name = "many", .placement = ARENAGEN_PLACEMENT_SLAB, .size = PAGE, .live = MANY},
+  {.name = "few_holes", .placement = ARENAGEN_PLACEMENT_SLAB, .size = PAGE, .live = FEW, .holes = FEW},
+  {.name = "many_holes", .placement = ARENAGEN_PLACEMENT_SLAB, .size = PAGE, .live = MANY, .holes = MANY},
   {.name = "events", .size = 2 << 20, .events = 1 << 16},
 };
 
@@ -74,11 +76,11 @@ static void open_kind(kind *k, const char *backend_options, size_t rounds)
   options.events = k->events;
   check(library.arena_create(&options, &k->arena));
   k->times = calloc(rounds, sizeof *k->times);
-  k->blocks = calloc(2 * (size_t)k->live + 1, sizeof *k->blocks);
-  for (int i = 0; i < 2 * k->live; i++)
+  k->blocks = calloc((size_t)k->live + (size_t)k->holes + 1, sizeof *k->blocks);
+  for (int i = 0; i < k->live + k->holes; i++)
     k->blocks[i] = allocate(k);
-  /* Every other one is a hole. */
-  for (int i = 0; i < k->live; i++) {
+  /* With holes, every other one is one. */
+  for (int i = 0; i < k->holes; i++) {
     check(library.arena_free(k->arena, k->blocks[2 * i + 1]));
     k->blocks[i] = k->blocks[2 * i];
   }
