@@ -1,6 +1,7 @@
 package arena_test
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -212,7 +213,9 @@ func TestHandleThatCannotBeDetachedIsReleased(t *testing.T) {
 			va := malloc(t, a, 1)
 			v.onDetach = func(_, _ uint64) error { return errDriver }
 			v.onRelease = func(_, _, _ uint64) error { return released }
-			require.ErrorIs(t, a.Free(va), released)
+			err := a.Free(va)
+			require.ErrorIs(t, err, errDriver, "the unmap that failed is told")
+			require.Equal(t, errors.Is(released, vmm.ErrQuarantined), errors.Is(err, vmm.ErrQuarantined))
 			assert.Zero(t, a.CacheStats().Kept)
 			assert.Equal(t, 1, v.counted().release)
 			assertBalance(t, a.Stats())
@@ -327,7 +330,12 @@ func TestCacheAtRandom(t *testing.T) {
 					return []error{errDriver, vmm.ErrQuarantined, nil}[min(2, rand.IntN(50))]
 				}
 				v.onAttach = func(_, _, _ uint64) error { return fate() }
-				v.onDetach = func(_, _ uint64) error { return fate() }
+				v.onDetach = func(_, _ uint64) error {
+					if fate() != nil {
+						return errDriver
+					}
+					return nil
+				}
 				v.onAllocate = func(_, _ uint64) error { return fate() }
 				v.onRelease = func(_, _, _ uint64) error { return fate() }
 				v.onDestroy = func(uint64) error {

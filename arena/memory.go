@@ -11,7 +11,7 @@ import (
 type keeper interface {
 	// Attach puts the memory of a handle behind addresses. It fails like Backend.Allocate; the handle stays the caller's.
 	Attach(va, size, handle uint64) error
-	// Detach unmaps it and keeps the handle.
+	// Detach unmaps it and keeps the handle. When it fails, which never is with vmm.ErrQuarantined, it is still mapped.
 	Detach(va, size uint64) error
 	// Destroy releases a handle that is not mapped.
 	Destroy(handle uint64) error
@@ -92,15 +92,15 @@ func (a *Arena) discard(r record) error {
 		a.note(EventUnmapping, Event{Address: va, Size: r.size, Handle: r.handle})
 	}
 	kept := false
-	if a.keeps(r) {
-		failed := a.callDetach(va, r.size)
-		a.noteLoss(failed)
-		kept = failed == nil
-	}
 	var err error
+	if a.keeps(r) {
+		err = a.callDetach(va, r.size)
+		a.noteLoss(err)
+		kept = err == nil
+	}
 	if !kept {
-		// Also after a failed unmap: it is reported by whoever releases the handle for good.
-		err = a.callRelease(va, r.size, r.handle)
+		// Also after a failed unmap.
+		err = joined(err, a.callRelease(va, r.size, r.handle))
 		a.shared.remove(r.handle)
 	}
 	if err != nil && (errors.Is(err, vmm.ErrQuarantined) || errors.Is(err, ErrDeviceLost)) {

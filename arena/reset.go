@@ -17,6 +17,9 @@ func (a *Arena) Reset() error {
 	}
 	defer a.land(f)
 	word := a.bump.word.Load()
+	if word&bumpClosed != 0 {
+		return ErrClosed
+	}
 	if err := a.empty(); err != nil || a.placed.kind == InSingle {
 		return err
 	}

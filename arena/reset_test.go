@@ -143,3 +143,24 @@ func TestResetSeesFreesThatBeginMeanwhile(t *testing.T) {
 	}
 	require.NoError(t, a.Release())
 }
+
+// A reset must not open again what was closed meanwhile.
+func TestResetAndCloseRace(t *testing.T) {
+	rounds := 30_000
+	if raceEnabled {
+		rounds = 3_000
+	}
+	for range rounds {
+		f := newFake(t)
+		a := open(t, f, 8)
+		require.NoError(t, a.Free(malloc(t, a, 1)))
+		reset := background(func() error { yield(); return a.Reset() })
+		yield()
+		require.NoError(t, a.Close())
+		require.True(t, errorsIsAny(<-reset, nil, arena.ErrClosed))
+		require.True(t, a.Closed())
+		_, err := a.Malloc(1)
+		require.ErrorIs(t, err, arena.ErrClosed)
+		require.False(t, f.isReserved())
+	}
+}

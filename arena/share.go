@@ -94,16 +94,31 @@ func (a *Arena) ExportDmabuf(va, size uint64, pcie bool) (fd int, err error) {
 	if err != nil {
 		return 0, err
 	}
+	f, ok := a.admit()
+	if !ok {
+		return 0, ErrClosed
+	}
+	defer a.land(f)
 	page := uint64(os.Getpagesize())
 	if size == 0 || va%page != 0 || size%page != 0 {
 		return 0, invalid("a dmabuf must begin at and have a multiple of %d bytes, got %#x and %d", page, va, size)
 	}
 	for _, r := range a.runs(page) {
 		if va >= r.Base && va-r.Base < r.Length && size <= r.Length-(va-r.Base) {
+			a.shareRange(va, size)
 			return device.Driver().ExportDmabuf(va, size, pcie)
 		}
 	}
 	return 0, fmt.Errorf("a dmabuf of %d bytes at %#x: %w", size, va, ErrNotMapped)
+}
+
+// shareRange remembers the handles behind a range as given away.
+func (a *Arena) shareRange(va, size uint64) {
+	for _, m := range a.mappings() {
+		if a.cache.budget > 0 && m.start < va+size && va < m.start+m.size {
+			a.shared.add(m.handle)
+		}
+	}
 }
 
 // export gives a handle away. Nothing holds the region meanwhile: when it was taken away, what was exported may be something else, and goes.
@@ -112,6 +127,11 @@ func (a *Arena) export(va uint64, by func(*vmm.Device, mapping) (undo func() err
 	if err != nil {
 		return err
 	}
+	f, ok := a.admit()
+	if !ok {
+		return ErrClosed
+	}
+	defer a.land(f)
 	m, ok := a.mappingAt(va)
 	if !ok || m.start != va {
 		return fmt.Errorf("export at %#x: %w", va, ErrNotMapped)

@@ -82,7 +82,8 @@ func (s *inProcess) Do(verb string, args ...uint64) Answer {
 		return answer(nil)
 	case "find":
 		return found(args[0], args[1])
-	case "malloc", "free", "close", "drain", "release", "used", "mapped", "live", "closed", "range", "stat", "exported", "storm":
+	case "malloc", "free", "close", "drain", "release", "used", "mapped", "live", "closed", "range", "stat", "exported", "storm",
+		"trim", "reset", "regions", "peer":
 		return ask(s, verb, s.arena(args[0]), args[1:])
 	default:
 		return s.subject.Driver.Do(verb, args...)
@@ -95,9 +96,23 @@ func (s *inProcess) create(args []uint64) Answer {
 	if err != nil {
 		return answer(err)
 	}
-	a, err := arena.New(backend, arena.Config{
+	slab, single, cache, reuse, peers := args[5], args[6], args[7], args[8], args[9]
+	config := arena.Config{
 		Total: int64(total), Granule: granule, Minimum: minimum != 0, Device: int(device), Drain: vmm.Drain(drain),
-	})
+		Cache: cache, Reuse: reuse != 0,
+	}
+	switch {
+	case slab != 0:
+		config.Placement = arena.Slab(slab)
+	case single != 0:
+		config.Placement = arena.Single()
+	}
+	for peer := range arena.MaxDevices {
+		if peers>>peer&1 != 0 {
+			config.Peers = append(config.Peers, peer)
+		}
+	}
+	a, err := arena.New(backend, config)
 	if err != nil {
 		return answer(err)
 	}
@@ -140,7 +155,16 @@ func ask(s *inProcess, verb string, a *arena.Arena, args []uint64) Answer {
 		}
 		return answer(nil, uint64(probe.HandleType))
 	case "stat":
-		return answer(nil, counter(a.Stats(), args[0]))
+		return answer(nil, counter(a, args[0]))
+	case "trim":
+		released, err := a.Trim(args[0])
+		return answer(err, released)
+	case "reset":
+		return answer(a.Reset())
+	case "regions":
+		return regions(a, args[0])
+	case "peer":
+		return answer(a.AddPeer(int(args[0])))
 	default:
 		return answer(storm(a, args[0], args[1]))
 	}
@@ -180,11 +204,22 @@ func storm(a *arena.Arena, threads, pairs uint64) error {
 	return errors.Join(failures...)
 }
 
-func counter(s arena.Stats, which uint64) uint64 {
+func counter(a *arena.Arena, which uint64) uint64 {
+	s, slabs, cache := a.Stats(), a.SlabStats(), a.CacheStats()
 	return []uint64{
 		s.Created, s.Released, s.Quarantined, s.HandedOver, s.Deferred, s.Failed, s.Refused, s.UnknownFrees, s.LateFrees,
 		s.FailedReleases, flag(s.NearlyFull()),
+		a.LiveHandles(), uint64(slabs.Count), slabs.Free, cache.Bytes, cache.Reused, cache.Trimmed, s.Peak,
 	}[which]
+}
+
+func regions(a *arena.Arena, kind uint64) Answer {
+	found, err := a.Regions(arena.RegionKind(kind))
+	var bytes uint64
+	for _, r := range found {
+		bytes += r.Length
+	}
+	return answer(err, uint64(len(found)), bytes)
 }
 
 func flag(set bool) uint64 {
@@ -224,6 +259,8 @@ var statuses = []struct {
 	{arena.ErrDeviceLost, "device_lost"},
 	{arena.ErrBusy, "busy"},
 	{arena.ErrInFlight, "busy"},
+	{arena.ErrNotEmpty, "not_empty"},
+	{arena.ErrNotMapped, "not_mapped"},
 	{arena.ErrClosed, "closed"},
 	{arena.ErrExhausted, "exhausted"},
 	{arena.ErrOverflow, "overflow"},

@@ -35,6 +35,8 @@ var verbs = map[string][]parameter{
 		{name: "arena", kind: newArena},
 		arg("total"), option("device", 0), option("granule", 0), option("minimum", 0),
 		{name: "drain", kind: word, words: drains, optional: true},
+		// slab is the size of slabs, or 0 for a handle each; single=1 is one handle for the arena.
+		option("slab", 0), option("single", 0), option("cache", 0), option("reuse", 0), option("peers", 0),
 	},
 	"malloc":  {arg("arena"), arg("size"), {name: "address", kind: newValue}, option("align", 0), option("stream", 0)},
 	"free":    {arg("arena"), arg("address")},
@@ -45,7 +47,12 @@ var verbs = map[string][]parameter{
 	"mapped":  {arg("arena")},
 	"live":    {arg("arena")},
 	"closed":  {arg("arena")},
-	"range":   {arg("arena")}, // gives base and length
+	"range":   {arg("arena")},              // gives base and length
+	"trim":    {arg("arena"), arg("keep")}, // gives how many bytes went
+	"reset":   {arg("arena")},
+	// Gives how many regions of a kind there are, and how many bytes they have.
+	"regions": {arg("arena"), {name: "kind", kind: word, words: regionKinds}},
+	"peer":    {arg("arena"), arg("device")},
 	// Gives how the arena's memory can be exported: 0 not, 1 as a file descriptor, 2 as a fabric handle.
 	"exported": {arg("arena")},
 	"stat":     {arg("arena"), {name: "counter", kind: word, words: counters}},
@@ -85,8 +92,11 @@ var verbs = map[string][]parameter{
 // counters are the fields of arena.Stats, by the names that the C interface has for them.
 var counters = numbered(
 	"created", "released", "quarantined", "handed_over", "deferred", "failed", "refused", "unknown_frees", "late_frees",
-	"failed_releases", "nearly_full",
+	"failed_releases", "nearly_full", "handles", "slabs", "slab_free", "cache_bytes", "cache_reused", "cache_trimmed", "peak_mapped",
 )
+
+// regionKinds are those of arena.RegionKind, by the names that the C interface has for them.
+var regionKinds = numbered("dmabuf", "posix_fd", "fabric", "cuda_ipc", "whole", "holes")
 
 var (
 	handleTypes = named(func(i uint8) string { return vmm.HandleType(i).String() }, uint8(vmm.HandleTypeFabric)+1)

@@ -17,7 +17,7 @@
 
 #include "arenagen.h"
 
-#define MAX 8
+#define MAX 16
 
 struct answer {
   arenagen_status status;
@@ -42,6 +42,7 @@ static const char *backend;
   F(arenagen_arena_malloc) F(arenagen_arena_free) F(arenagen_arena_close) F(arenagen_arena_close_and_drain) \
   F(arenagen_arena_release) F(arenagen_arena_used) F(arenagen_arena_mapped) F(arenagen_arena_live)        \
   F(arenagen_arena_is_closed) F(arenagen_arena_registered_range) F(arenagen_arena_stats)                 \
+  F(arenagen_arena_trim) F(arenagen_arena_reset) F(arenagen_arena_regions) F(arenagen_arena_add_peer)       \
   F(arenagen_arena_of) F(arenagen_arena_device) F(arenagen_set_active) F(arenagen_set_active_any) F(mx_malloc) F(mx_free)
 
 #define DECLARE(name) static __typeof__(&name) my_##name;
@@ -84,6 +85,12 @@ static void create(const uint64_t *args, struct answer *a) {
   o.granularity = args[3] ? ARENAGEN_GRANULARITY_MINIMUM : ARENAGEN_GRANULARITY_RECOMMENDED;
   o.drain = (arenagen_drain)args[4];
   o.backend = *backend ? backend : NULL;
+  o.slab_size = args[5];
+  if (args[5]) o.placement = ARENAGEN_PLACEMENT_SLAB;
+  else if (args[6]) o.placement = ARENAGEN_PLACEMENT_SINGLE;
+  o.cache = args[7];
+  o.reuse = (int32_t)args[8];
+  o.peers = args[9];
   arenagen_arena arena = 0;
   said(a, my_arenagen_arena_create(&o, &arena));
   if (a->status != ARENAGEN_STATUS_OK) return;
@@ -143,9 +150,30 @@ static void stat_(const uint64_t *args, struct answer *a) {
   said(a, my_arenagen_arena_stats(args[0], &s));
   const uint64_t counters[] = {
       s.created, s.released, s.quarantined, s.handed_over, s.deferred, s.failed, s.refused, s.unknown_frees,
-      s.late_frees, s.failed_releases, (uint64_t)s.nearly_full,
+      s.late_frees, s.failed_releases, (uint64_t)s.nearly_full, s.handles, s.slabs, s.slab_free, s.cache_bytes,
+      s.cache_reused, s.cache_trimmed, s.peak_mapped,
   };
   give(a, counters[args[1]]);
+}
+
+static void trim(const uint64_t *args, struct answer *a) {
+  uint64_t released = 0;
+  said(a, my_arenagen_arena_trim(args[0], args[1], &released));
+  give(a, released);
+}
+
+static void reset(const uint64_t *args, struct answer *a) { said(a, my_arenagen_arena_reset(args[0])); }
+
+static void peer(const uint64_t *args, struct answer *a) { said(a, my_arenagen_arena_add_peer(args[0], (int32_t)args[1])); }
+
+static void regions(const uint64_t *args, struct answer *a) {
+  arenagen_region buffer[64];
+  size_t count = 0;
+  uint64_t bytes = 0;
+  said(a, my_arenagen_arena_regions(args[0], (arenagen_region_kind)args[1], buffer, sizeof buffer / sizeof *buffer, &count));
+  for (size_t i = 0; i < count && a->status == ARENAGEN_STATUS_OK; i++) bytes += buffer[i].length;
+  give(a, count);
+  give(a, bytes);
 }
 
 /* The handle type is the first word of the properties. */
@@ -269,7 +297,8 @@ static const struct verb verbs[] = {
     {"live", live},           {"closed", is_closed},       {"range", range},         {"stat", stat_},
     {"of", of},               {"active", active},          {"active_any", active_any}, {"mx_malloc", pair_malloc},
     {"mx_free", pair_free},   {"storm", storm},            {"write", write_},        {"find", find_},
-    {"threads", threads},     {"exported", exported},
+    {"threads", threads},     {"exported", exported},       {"trim", trim},          {"reset", reset},
+    {"regions", regions},     {"peer", peer},
 };
 
 static void run(const char *name, const uint64_t *args, struct answer *a) {
