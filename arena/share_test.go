@@ -57,7 +57,7 @@ func TestExportOfARegion(t *testing.T) {
 	assert.Equal(t, 1, d.called(vmm.OpExportFD), "the driver was not asked")
 	require.NoError(t, a.Close())
 	_, err = a.ExportFD(vas[0])
-	require.ErrorIs(t, err, arena.ErrNotMapped)
+	require.ErrorIs(t, err, arena.ErrClosed)
 	require.NoError(t, a.Release())
 }
 

@@ -192,7 +192,7 @@ SCENARIO(a_struct_of_another_size_is_refused)
     options.struct_size = off + near * sizeof options;
     callbacks.struct_size = off + near * sizeof callbacks;
     INVALID("error.struct_size must be 672, got ", arenagen_last_error, &error);
-    INVALID("options.struct_size must be 112, got ", arenagen_arena_create, &options, &made);
+    INVALID("options.struct_size must be 120, got ", arenagen_arena_create, &options, &made);
     CHECK_EQUAL(0, made);
     made = 1;
     INVALID("options.struct_size must be 56, got ", arenagen_arena_create_callbacks, &callbacks, &made);
