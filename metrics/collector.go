@@ -1,4 +1,12 @@
 // Package metrics gives the counters of arenas to Prometheus.
+//
+//	collector := metrics.New()
+//	prometheus.MustRegister(collector)
+//	err := collector.Add("weights", a)
+//
+// Names begin with arenagen_. What ends in _bytes is in bytes and everything else a count; what ends in _total only grows while its
+// arena or router stays collected. An arena's metrics have the labels arena, the name it was added under, and device, its ordinal; those of a tag
+// also tag, a number from 1 to arena.MaxTags-1; a router's have the label router.
 package metrics
 
 import (
@@ -6,18 +14,19 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/arenagen/arenagen/arena"
 )
 
-// ErrName says that a name is empty or taken.
-var ErrName = errors.New("a name must not be empty, and names one arena or router")
+// ErrName says that a name is empty, not UTF-8, which Prometheus demands of a label, or taken.
+var ErrName = errors.New("a name must be UTF-8 and not empty, and names one arena or one router")
 
 // A Collector is a prometheus.Collector of arenas and routers, by names of the caller's that become the label arena or router. It reads the
 // counters when it is scraped, waits for no call to a driver, and its methods are safe for concurrent use. The
-// zero Collector is ready to use. Sizes are bytes.
+// zero Collector is ready to use; it must not be copied after that. It keeps what is collected from being garbage, until Remove.
 type Collector struct {
 	mu      sync.Mutex
 	arenas  map[string]*arena.Arena  // guarded by mu
@@ -26,7 +35,11 @@ type Collector struct {
 
 var _ prometheus.Collector = (*Collector)(nil)
 
-// Add has an arena collected under a name, until Remove. It fails with ErrName. A closed arena still has its counters.
+// New makes a Collector of nothing yet.
+func New() *Collector { return new(Collector) }
+
+// Add has an arena collected under a name, until Remove. It fails with ErrName, and with arena.ErrInvalidArgument for nil. A closed or
+// released arena still has its counters.
 func (c *Collector) Add(name string, a *arena.Arena) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -36,7 +49,7 @@ func (c *Collector) Add(name string, a *arena.Arena) error {
 	return add(c.arenas, name, a)
 }
 
-// AddRouter has a router collected under a name, until Remove. It fails with ErrName.
+// AddRouter has a router collected under a name, until Remove. It fails like Add. A router may have the name of an arena.
 func (c *Collector) AddRouter(name string, r *arena.Router) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -47,7 +60,7 @@ func (c *Collector) AddRouter(name string, r *arena.Router) error {
 }
 
 func add[T any](all map[string]*T, name string, one *T) error {
-	if _, taken := all[name]; taken || name == "" {
+	if _, taken := all[name]; taken || name == "" || !utf8.ValidString(name) {
 		return fmt.Errorf("%q: %w", name, ErrName)
 	}
 	if one == nil {
@@ -57,7 +70,7 @@ func add[T any](all map[string]*T, name string, one *T) error {
 	return nil
 }
 
-// Remove forgets the arena and the router with a name.
+// Remove forgets the arena and the router with a name, if there are such. A scrape that is under way may still show them.
 func (c *Collector) Remove(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -107,6 +120,8 @@ var arenaMetrics = []metric[reading]{
 	gauge("slab_largest_free_bytes", "The largest piece of what is free in the slabs.", arenaLabels, func(r reading) uint64 { return r.slabs.Largest }),
 	gauge("slab_ahead_bytes", "Slabs that were mapped ahead and have no allocation yet.", arenaLabels, func(r reading) uint64 { return r.slabs.Ahead }),
 	gauge("cache_bytes", "Memory of the handles in the cache.", arenaLabels, func(r reading) uint64 { return r.cache.Bytes }),
+	gauge("cache_peak_bytes", "The most memory that the cache held since the peaks were reset.", arenaLabels, func(r reading) uint64 { return r.cache.Peak }),
+	gauge("cache_budget_bytes", "Memory that the cache may hold.", arenaLabels, func(r reading) uint64 { return r.cache.Budget }),
 	gauge("cache_handles", "Handles in the cache.", arenaLabels, func(r reading) uint64 { return r.cache.Handles }),
 	counter("created", "Allocations that succeeded.", arenaLabels, func(r reading) uint64 { return r.stats.Created }),
 	counter("released", "Allocations whose memory was given back.", arenaLabels, func(r reading) uint64 { return r.stats.Released }),
@@ -145,7 +160,7 @@ func truth(b bool) uint64 {
 	return 0
 }
 
-// Describe sends what there can be.
+// Describe sends what there can be, whether or not anything is collected yet.
 func (c *Collector) Describe(to chan<- *prometheus.Desc) {
 	describe(to, arenaMetrics)
 	describe(to, tagMetrics)
@@ -158,7 +173,8 @@ func describe[T any](to chan<- *prometheus.Desc, metrics []metric[T]) {
 	}
 }
 
-// Collect reads the counters. Each arena's are of one moment.
+// Collect reads the counters. An arena's own are read together, and balance as Stats says; those of its slabs, cache and tags a moment later. A
+// tag has metrics once it had an allocation, unless the peaks were reset since it had its last.
 func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	arenas, routers := c.named()
 	for name, a := range arenas {

@@ -20,13 +20,20 @@ import (
 const (
 	module = "github.com/arenagen/arenagen"
 	purego = "github.com/ebitengine/purego"
+
+	prometheus = "github.com/prometheus/client_golang/prometheus"
 )
 
 // alone are the libraries of others that one room has to itself.
 var alone = map[string]string{
-	purego:                                "backends/kit/dl",
-	"github.com/prometheus/client_golang": "metrics",
-	"gonum.org/v1/plot":                   "internal/trace",
+	purego:                  "backends/kit/dl",
+	"github.com/prometheus": "metrics",
+	"gonum.org/v1/plot":     "internal/trace",
+}
+
+// private are the rooms of this module that one other room has to itself.
+var private = map[string]string{
+	"internal/trace": "cmd/arenactl",
 }
 
 // An edge is an import line: the file, relative to the module's root, and what it imports.
@@ -89,6 +96,11 @@ func fault(e edge) string {
 		return "gen stands apart: it meets the rest through the files that it writes"
 	case inside && under(e.file, "arena") && !under(folder, "arena"):
 		return "the core imports nothing of this module but itself"
+	}
+	if text := faultOfOwner(e); text != "" {
+		return text
+	}
+	switch {
 	case e.test():
 		return ""
 	case under(e.file, "arena") && !under(e.file, "arena/arenatest") && (e.imports == "C" || e.imports == "unsafe"):
@@ -98,9 +110,19 @@ func fault(e edge) string {
 	case inside:
 		return faultOfRoom(e.file, folder)
 	}
+	return ""
+}
+
+// faultOfOwner is what is wrong with an import, also a test's, of what one room has to itself.
+func faultOfOwner(e edge) string {
 	for library, room := range alone {
 		if under(e.imports, library) && !under(e.file, room) {
 			return room + " is the only room with " + library
+		}
+	}
+	for folder, room := range private {
+		if under(e.imports, module+"/"+folder) && !under(e.file, room) && !under(e.file, folder) {
+			return room + " is the only room with " + folder
 		}
 	}
 	return ""
@@ -129,7 +151,7 @@ func TestImports(t *testing.T) {
 		top, _, _ := strings.Cut(e.file, "/")
 		seen[top]++
 	}
-	for _, room := range []string{"arena", "gen", "backends"} {
+	for _, room := range []string{"arena", "gen", "backends", "metrics", "internal"} {
 		assert.NotZero(t, seen[room], "nothing was read in %s", room)
 	}
 }
@@ -163,6 +185,25 @@ func TestFault(t *testing.T) {
 		"dl uses the core":             {edge{"backends/kit/dl/x.go", module + "/arena"}, "backends/kit may import"},
 		"a library uses its backend":   {edge{"backends/stub/libarenagen_stub/x.go", module + "/backends/stub"}, ""},
 		"a command uses a backend":     {edge{"cmd/arenactl/main.go", module + "/backends/stub"}, ""},
+		"metrics uses Prometheus":      {edge{"metrics/collector.go", prometheus}, ""},
+		"its test uses more of it":     {edge{"metrics/collector_test.go", prometheus + "/testutil"}, ""},
+		"a command uses Prometheus":    {edge{"cmd/arenactl/main.go", prometheus}, "metrics is the only room with"},
+		"so does a test":               {edge{"tests/library/x_test.go", prometheus + "/testutil"}, "metrics is the only room with"},
+		"core uses Prometheus":         {edge{"arena/stats.go", prometheus}, "metrics is the only room with"},
+		"a test of the core draws":     {edge{"arena/x_test.go", "gonum.org/v1/plot"}, "internal/trace is the only room with"},
+		"metrics uses the core":        {edge{"metrics/collector.go", module + "/arena"}, ""},
+		"metrics uses a backend":       {edge{"metrics/collector.go", module + "/backends/stub"}, "metrics may import"},
+		"core uses metrics":            {edge{"arena/stats.go", module + "/metrics"}, "nothing of this module"},
+		"a command uses metrics":       {edge{"cmd/arenactl/main.go", module + "/metrics"}, "* may import"},
+		"trace draws":                  {edge{"internal/trace/picture.go", "gonum.org/v1/plot/vg"}, ""},
+		"another room draws":           {edge{"internal/other/x.go", "gonum.org/v1/plot/vg"}, "internal/trace is the only room with"},
+		"a command draws":              {edge{"cmd/arenactl/trace.go", "gonum.org/v1/plot"}, "internal/trace is the only room with"},
+		"trace uses the core":          {edge{"internal/trace/load.go", module + "/arena"}, "internal/trace may import"},
+		"arenactl uses trace":          {edge{"cmd/arenactl/trace.go", module + "/internal/trace"}, ""},
+		"so does its test's helper":    {edge{"cmd/arenactl/trace_test.go", module + "/internal/trace/tracetest"}, ""},
+		"a test of trace uses it":      {edge{"internal/trace/trace_test.go", module + "/internal/trace"}, ""},
+		"another command uses trace":   {edge{"cmd/other/main.go", module + "/internal/trace"}, "cmd/arenactl is the only room with"},
+		"a test elsewhere uses it":     {edge{"tests/library/x_test.go", module + "/internal/trace"}, "cmd/arenactl is the only room with"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if tc.text == "" {
