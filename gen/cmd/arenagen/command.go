@@ -36,7 +36,7 @@ files that carry the header of a generated one but that no spec makes any more. 
 prints what it wrote. Files that have not changed are not touched.
 
 Before it writes, it type-checks the packages that hold outputs, and those that
-import them. Packages that import "C" are checked with the C compiler, so it has to be
+import them and no other modules. Packages that import "C" are checked with the C compiler, so it has to be
 there.
 
 It refuses a break of the ABI: include/arenagen.abi lists every name, layout and number

@@ -26,6 +26,7 @@ type tree struct {
 // A folder is what the Go code in one folder imports.
 type folder struct {
 	imports map[string]bool // folders of this module
+	others  bool            // packages of other modules
 	usesC   bool
 }
 
@@ -79,12 +80,16 @@ func (t *tree) scanFile(name string, content []byte) {
 			into.imports["."] = true
 		case ours && below[0] == '/':
 			into.imports[below[1:]] = true
+		default:
+			first, _, _ := strings.Cut(imported, "/")
+			into.others = into.others || strings.Contains(first, ".")
 		}
 	}
 }
 
 // affected lists the folders whose packages the outputs change: those that hold
-// a Go output or lose an orphan, and those that import such a folder, at any distance.
+// a Go output or lose an orphan, and those that import such a folder, at any distance. Who imports other modules besides
+// is left to the build: type-checking those takes longer than all the rest.
 func (t *tree) affected() []string {
 	changed := map[string]bool{}
 	for _, name := range slices.AppendSeq(slices.Clone(t.orphans), maps.Keys(t.outputs)) {
@@ -95,7 +100,7 @@ func (t *tree) affected() []string {
 	for before := -1; before < len(changed); {
 		before = len(changed)
 		for name, folder := range t.folders {
-			if folder.importsAny(changed) {
+			if !folder.others && folder.importsAny(changed) {
 				changed[name] = true
 			}
 		}
