@@ -7,6 +7,7 @@ import (
 	"github.com/arenagen/arenagen/backends/cuda"
 	"github.com/arenagen/arenagen/backends/hip"
 	registry "github.com/arenagen/arenagen/backends/kit/registry"
+	"github.com/arenagen/arenagen/backends/musa"
 	"github.com/arenagen/arenagen/backends/stub"
 )
 
@@ -16,6 +17,7 @@ func Backends() []registry.Backend {
 	return []registry.Backend{
 		{Name: cuda.Backend, Title: "NVIDIA CUDA", Override: cuda.Override, Auto: true, Open: openCuda},
 		{Name: hip.Backend, Title: "AMD HIP", Override: hip.Override, Auto: true, Open: openHip},
+		{Name: musa.Backend, Title: "Moore Threads MUSA", Override: musa.Override, Auto: true, Open: openMusa},
 		{Name: stub.Backend, Title: "Host memory", Open: openStub},
 	}
 }
@@ -34,6 +36,14 @@ func openHip(device int, text string) (*vmm.Device, error) {
 		return nil, err
 	}
 	return hip.Open(device, options)
+}
+
+func openMusa(device int, text string) (*vmm.Device, error) {
+	options, err := musa.ParseOptions(text)
+	if err != nil {
+		return nil, err
+	}
+	return musa.Open(device, options)
 }
 
 func openStub(device int, text string) (*vmm.Device, error) {

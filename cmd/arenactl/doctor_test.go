@@ -15,6 +15,7 @@ import (
 	"github.com/arenagen/arenagen/backends/cuda"
 	"github.com/arenagen/arenagen/backends/hip"
 	"github.com/arenagen/arenagen/backends/kit/doctor"
+	"github.com/arenagen/arenagen/backends/musa"
 )
 
 // The absolute paths of the programs under test, set by TestMain.
@@ -44,7 +45,7 @@ func buildAndRun(m *testing.M) (code int, err error) {
 // examine runs the program with some variables more, none of which name a real driver.
 func examine(t *testing.T, variables ...string) (found doctor.Report, text string, code int) {
 	t.Helper()
-	environment := append(os.Environ(), cuda.Override+"=/there/is/none.so", hip.Override+"=/there/is/none.so")
+	environment := append(os.Environ(), cuda.Override+"=/there/is/none.so", hip.Override+"=/there/is/none.so", musa.Override+"=/there/is/none.so")
 	run := func(args ...string) []byte {
 		command := exec.Command(program, append([]string{"doctor"}, args...)...)
 		command.Env = append(environment, variables...)
@@ -84,9 +85,13 @@ func TestDoctorWithoutDrivers(t *testing.T) {
 }
 
 // simulated are the backends whose driver is a simulator here.
-var simulated = []struct{ name, override, library string }{
-	{"cuda", cuda.Override, "libcuda.so.1"},
-	{"hip", hip.Override, "libamdhip64.so.7"},
+var simulated = []struct {
+	name, override, library string
+	versions                bool // the driver is asked for its version
+}{
+	{"cuda", cuda.Override, "libcuda.so.1", true},
+	{"hip", hip.Override, "libamdhip64.so.7", true},
+	{"musa", musa.Override, "libmusa.so.4", false},
 }
 
 func TestDoctorOnSimulators(t *testing.T) {
@@ -108,6 +113,9 @@ func TestDoctorOnSimulators(t *testing.T) {
 				"what is advertised does not work": {"refuses=2,refuses=1", true, "", "not posix_fd"},
 				"settings that are not known":      {"devcies=2", false, "unavailable", "The driver does not start"},
 			} {
+				if name == "an old driver" && !s.versions {
+					continue
+				}
 				t.Run(name, func(t *testing.T) {
 					r, text, code := examine(t, library, "ARENASIM="+tc.settings)
 					b := backend(t, r, s.name)

@@ -17,6 +17,7 @@ func TestCallsOfPolicies(t *testing.T) {
 	type count struct{ allocate, free uint64 }
 	want := map[string]map[vmm.Drain]count{
 		"cuda": {vmm.DrainNone: {3, 2}, vmm.DrainStream: {3, 14}, vmm.DrainDevice: {3, 9}, vmm.DrainDefault: {3, 14}},
+		"musa": {vmm.DrainNone: {3, 2}, vmm.DrainStream: {3, 14}, vmm.DrainDevice: {3, 9}, vmm.DrainDefault: {3, 14}},
 		"hip":  {vmm.DrainNone: {3, 2}, vmm.DrainStream: {3, 12}, vmm.DrainDevice: {3, 8}, vmm.DrainDefault: {3, 12}},
 	}
 	for _, s := range simulated {

@@ -21,6 +21,7 @@ import (
 	"github.com/arenagen/arenagen/backends/cuda"
 	"github.com/arenagen/arenagen/backends/hip"
 	"github.com/arenagen/arenagen/backends/kit/dl"
+	"github.com/arenagen/arenagen/backends/musa"
 	"github.com/arenagen/arenagen/backends/stub"
 )
 
@@ -59,6 +60,7 @@ var simulated = []struct {
 }{
 	{"cuda", "libcuda.so.1", cuda.Override, []string{"fabric"}, func(device int) (*vmm.Device, error) { return cuda.Open(device, cuda.Options{}) }},
 	{"hip", "libamdhip64.so.7", hip.Override, nil, func(device int) (*vmm.Device, error) { return hip.Open(device, hip.Options{}) }},
+	{"musa", "libmusa.so.4", musa.Override, nil, func(device int) (*vmm.Device, error) { return musa.Open(device, musa.Options{}) }},
 }
 
 func TestSimulated(t *testing.T) {
@@ -157,7 +159,7 @@ func (c *controls) Do(verb string, args ...uint64) arenatest.Answer {
 func TestAutoWithoutADriver(t *testing.T) {
 	host := &arenatest.Hosted{
 		Program: arenatest.CompileHost(t, filepath.Join(out, "include")), Library: filepath.Join(out, "lib", "libarenagen.so"),
-		Env: []string{cuda.Override + "=/there/is/none.so", hip.Override + "=/nor/here.so"},
+		Env: []string{cuda.Override + "=/there/is/none.so", hip.Override + "=/nor/here.so", musa.Override + "=/nor/there.so"},
 	}
 	session := host.Start(t)
 	answer := session.Do("create", 64<<20, 0, 0, 0, 0)
@@ -172,7 +174,7 @@ func TestAutoWithADriverAndNoDevice(t *testing.T) {
 	for settings, status := range map[string]string{"devices=0": "no_device", "version=1000000": "driver_too_old", "lacks=0": "not_supported"} {
 		host := &arenatest.Hosted{
 			Program: arenatest.CompileHost(t, filepath.Join(out, "include")), Library: filepath.Join(out, "lib", "libarenagen.so"),
-			Env: []string{cuda.Override + "=" + filepath.Join(out, "sim", "libcuda.so.1"), hip.Override + "=/nor/here.so", "ARENASIM=" + settings},
+			Env: []string{cuda.Override + "=" + filepath.Join(out, "sim", "libcuda.so.1"), hip.Override + "=/nor/here.so", musa.Override + "=/nor/there.so", "ARENASIM=" + settings},
 		}
 		session := host.Start(t)
 		answer := session.Do("create", 64<<20, 0, 0, 0, 0)

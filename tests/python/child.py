@@ -16,6 +16,7 @@ OUT = ROOT / "out"
 SIMULATORS = {
     "cuda": {"ARENAGEN_CUDA_LIBRARY": str(OUT / "sim" / "libcuda.so.1")},
     "hip": {"ARENAGEN_HIP_LIBRARY": str(OUT / "sim" / "libamdhip64.so.7")},
+    "musa": {"ARENAGEN_MUSA_LIBRARY": str(OUT / "sim" / "libmusa.so.4")},
 }
 BACKENDS = {"stub": {}, **SIMULATORS}
 
