@@ -104,6 +104,8 @@ class TestLife:
             except arenagen.ArenaError as error:
                 print(error.status, error.operation)
         """
+        if status == "driver_too_old" and backend == "musa":
+            return  # it is not asked for its version
         assert said(program, backend, env={**SIMULATORS[backend], "ARENASIM": settings}) == f"{status} arenagen_arena_create\n"
 
     def test_closed(self, arena: arenagen.Arena) -> None:
