@@ -286,6 +286,7 @@ class TestThreads:
 class TestSignals:
     def test_an_interrupt_arrives(self) -> None:
         program = opened("""
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # it is ignored in what a shell runs in the background
             begun = threading.Event()
             def interrupt():
                 begun.wait()
