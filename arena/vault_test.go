@@ -187,13 +187,6 @@ func (v *vault) looseNow() int {
 	return len(v.loose)
 }
 
-// reaches tells whether a device was let reach the mapping at an address.
-func (v *vault) reaches(va uint64, device int) bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return slices.Contains(v.granted[va], device)
-}
-
 // openConfig makes an arena of so many granules over a backend.
 func openConfig(t *testing.T, b arena.Backend, granules int64, config arena.Config) *arena.Arena {
 	t.Helper()

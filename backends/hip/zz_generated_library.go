@@ -131,9 +131,9 @@ func (d *Driver) open(ordinal int) error {
 		return d.failure("hipDeviceGet", result, vmm.Error{Op: vmm.OpOpen})
 	}
 	d.device = int32(frame.Get32(0))
-	if !d.version.Before(dl.Version{Major: 5, Minor: 3}) {
 
-		frame = dl.Frame{}
+	frame = dl.Frame{}
+	if !d.version.Before(dl.Version{Major: 5, Minor: 3}) {
 		frame.Point(0, 0)                // pi
 		frame.Args[1] = 89               // attr
 		frame.Args[2] = uint64(d.device) // deviceId

@@ -56,6 +56,11 @@ func (f Function) CallWith(frame *Frame, arg int, memory []byte) uint64 {
 func (f Function) call(frame *Frame, memoryArg int, memory []byte) uint64 {
 	c := take()
 	c.scratch = frame.Scratch
+	for i := range c.scratch {
+		if frame.Pointers>>(MaxArgs+i)&1 != 0 {
+			c.scratch[i] += uint64(uintptr(unsafe.Pointer(&c.scratch)))
+		}
+	}
 	for i, arg := range frame.Args {
 		switch {
 		case i == memoryArg:

@@ -2,6 +2,7 @@ package dl
 
 import (
 	"bytes"
+	"encoding/binary"
 	"unsafe"
 )
 
@@ -11,7 +12,7 @@ const (
 	// ScratchSize is how many bytes a call can pass by pointer.
 	ScratchSize = scratchWords * wordSize
 
-	scratchWords = 5
+	scratchWords = 8
 	wordSize     = 8
 )
 
@@ -20,7 +21,8 @@ const (
 type Frame struct {
 	// Args are the arguments in their order.
 	Args [MaxArgs]uint64
-	// Pointers has a bit for each argument that is an offset into Scratch: the function gets the address of that.
+	// Pointers has a bit for each argument, and above those for each word of Scratch, that is an offset into Scratch: the
+	// function gets the address of that.
 	Pointers uint64
 	// Scratch is what such arguments point to, as words.
 	Scratch [scratchWords]uint64
@@ -30,6 +32,13 @@ type Frame struct {
 func (f *Frame) Point(arg, offset int) {
 	f.Args[arg] = uint64(offset)
 	f.Pointers |= 1 << arg
+}
+
+// Link makes a word of Scratch a pointer to another place in it: a struct that points to the next one. What the word
+// holds after the call means nothing.
+func (f *Frame) Link(offset, to int) {
+	f.Put64(offset, uint64(to))
+	f.Pointers |= 1 << (MaxArgs + offset/wordSize)
 }
 
 // Put8 stores a value in Scratch, where nothing was stored before. Offsets are multiples of the value's size. Words are
@@ -57,6 +66,56 @@ func (f *Frame) Get32(offset int) uint32 {
 
 // Get64 reads 64 bits of Scratch, at a multiple of 8.
 func (f *Frame) Get64(offset int) uint64 { return f.Scratch[offset/wordSize] }
+
+// Items calls a function that stores how many items there are in a number of 32 bits, which is at an offset of Scratch, and
+// then, in the array that an argument is to point to, the items: once to be told the number, once for the items. Each
+// has so many bytes, 4 or 8. The result is that of the last call. No item is told unless both results are ok.
+func (f Function) Items(frame *Frame, arg, offset, width int, ok int32) (items []uint64, result int32) {
+	first := *frame
+	if result = int32(f.Call(frame)); result != ok {
+		return nil, result
+	}
+	memory := make(Memory, width*int(frame.Get32(offset)))
+	if len(memory) == 0 {
+		return nil, result
+	}
+	count := frame.Get32(offset)
+	*frame = first
+	frame.Put32(offset, count)
+	if result = int32(f.CallWith(frame, arg, memory)); result != ok {
+		return nil, result
+	}
+	// There may be fewer by now.
+	for i := range min(int(frame.Get32(offset)), int(count)) {
+		item := uint64(memory.Get32(i * width))
+		if width == wordSize {
+			item = memory.Get64(i * width)
+		}
+		items = append(items, item)
+	}
+	return items, result
+}
+
+// Memory is what a call passes by pointer and has no room for in a frame's Scratch. It is zero at first.
+type Memory []byte
+
+// Put8 stores a value.
+func (m Memory) Put8(offset int, value uint8) { m[offset] = value }
+
+// Put16 is Put8 for 16 bits.
+func (m Memory) Put16(offset int, value uint16) { binary.LittleEndian.PutUint16(m[offset:], value) }
+
+// Put32 is Put8 for 32 bits.
+func (m Memory) Put32(offset int, value uint32) { binary.LittleEndian.PutUint32(m[offset:], value) }
+
+// Put64 is Put8 for 64 bits.
+func (m Memory) Put64(offset int, value uint64) { binary.LittleEndian.PutUint64(m[offset:], value) }
+
+// Get32 reads 32 bits.
+func (m Memory) Get32(offset int) uint32 { return binary.LittleEndian.Uint32(m[offset:]) }
+
+// Get64 reads 64 bits.
+func (m Memory) Get64(offset int) uint64 { return binary.LittleEndian.Uint64(m[offset:]) }
 
 // Flag is a truth value as C has it.
 func Flag(set bool) uint64 {

@@ -14,6 +14,7 @@ import (
 	"github.com/arenagen/arenagen/gen/internal/conform"
 	"github.com/arenagen/arenagen/gen/internal/diag"
 	"github.com/arenagen/arenagen/gen/internal/emit"
+	"github.com/arenagen/arenagen/gen/internal/gogen"
 	"github.com/arenagen/arenagen/gen/internal/ir"
 )
 
@@ -133,18 +134,13 @@ func unrendered(b *ir.Backend, mistakes *diag.List) {
 	refuse := func(pos diag.Pos, what string) {
 		mistakes.Add(pos, "%s, and no code is generated for that yet; `arenagen validate` checks it", what)
 	}
-	for _, s := range b.Library.Open {
-		switch {
-		case s.Call == nil:
-			refuse(s.Pos, "the step enumerates or tries")
-		case s.Call.Undo != nil:
-			refuse(s.Pos, "the step is undone when a device is closed")
-		}
-	}
 	for _, f := range slices.Concat(b.Functions, b.Library.Helpers) {
+		if gogen.TooLarge(f) {
+			refuse(f.Pos, fmt.Sprintf("the call of %s passes more than %d bytes by pointer, and not in one struct that points to no other", f.Name, gogen.ScratchSize))
+		}
 		for _, p := range f.Params {
-			if p.Fill != nil && len(p.Fill.Chain) > 0 {
-				refuse(p.Pos, "the struct has a chain")
+			if p.Fill != nil && len(p.Fill.Layouts) > 1 && (len(p.Fill.Chain) > 0 || gogen.HasOutputs(p.Fill)) {
+				refuse(p.Pos, "the struct has several layouts, and a chain or outputs")
 			}
 		}
 	}

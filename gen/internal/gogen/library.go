@@ -25,6 +25,9 @@ func libraryFile(b *ir.Backend) emit.File {
 		add(f, versionMethod(b))
 	}
 	add(f, openMethod(b))
+	if undoes(b) {
+		add(f, closeMethod())
+	}
 	for _, s := range lib.Scopes {
 		add(f, scopeMethod(s, b.Result))
 	}
@@ -174,20 +177,30 @@ func versionMethod(b *ir.Backend) jen.Code {
 //		return nil
 //	}
 func openMethod(b *ir.Backend) jen.Code {
-	opening := jen.Qual(vmmPath, "OpOpen")
 	var body []jen.Code
 	if keepsOrdinal(b) {
 		body = append(body, jen.Id("d").Dot("ordinal").Op("=").Int32().Call(jen.Id("ordinal")))
 	}
-	if len(b.Library.Open) > 0 {
-		body = append(body, jen.Var().Id("frame").Qual(dlPath, "Frame"))
-	}
-	for i, s := range b.Library.Open {
-		body = append(body, callStep(s, b.Result, opening, i == 0)...)
-	}
+	body = append(body, openingSteps(b.Result).list(b.Library.Open)...)
 	body = append(body, jen.Return(jen.Nil()))
 	return doc("open opens a device by its ordinal, step by step.").
 		Add(driverMethod()).Id("open").Params(jen.Id("ordinal").Int()).Error().Block(body...)
+}
+
+// undoes tells whether opening a device does anything that is taken back, or has another way.
+func undoes(b *ir.Backend) bool {
+	return slices.ContainsFunc(b.Library.Open, func(s *ir.Step) bool {
+		return s.Attempt != nil || s.Call != nil && s.Call.Undo != nil
+	})
+}
+
+// closeMethod renders
+//
+//	// Close gives back what opening the device took.
+//	func (d *Driver) Close() error { return d.opening.Close() }
+func closeMethod() jen.Code {
+	return doc("Close gives back what opening the device took. Nothing may use the device then.").
+		Add(driverMethod()).Id("Close").Params().Error().Block(jen.Return(jen.Id("d").Dot("opening").Dot("Close").Call()))
 }
 
 // keepsOrdinal tells whether anything needs the number of the device.

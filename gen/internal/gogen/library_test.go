@@ -203,6 +203,7 @@ func TestOpenSteps(t *testing.T) {
 	}
 	assertRenders(t, `
 func f() {
+	var frame dl.Frame
 	if !d.version.Before(dl.Version{Major: 5, Minor: 3}) {
 		frame.Point(0, 0)  // answer
 		frame.Args[1] = 89 // what
@@ -213,7 +214,7 @@ func f() {
 			return &vmm.Error{Backend: Backend, Op: op, Class: vmm.ClassNotSupported, Detail: "it cannot"}
 		}
 	}
-}`, block(callStep(step, toyResult, jen.Id("op"), true)...))
+}`, block(scopeSteps(toyResult).list([]*ir.Step{step})...))
 }
 
 func TestQuirks(t *testing.T) {

@@ -57,6 +57,9 @@ func libraryDriverType(b *ir.Backend) jen.Code {
 	if keepsOrdinal(b) {
 		fields = append(fields, jen.Id("ordinal").Int32())
 	}
+	if undoes(b) {
+		fields = append(fields, jen.Id("opening").Qual(vmmPath, "Opening"))
+	}
 	for _, s := range b.Library.State {
 		fields = append(fields, jen.Id(stateName(s.Name)).Id(stateType(s.Type)).Comment(s.Type.C))
 	}
@@ -106,10 +109,18 @@ func libraryDriverOpen(opening *ir.Operation, b *ir.Backend) jen.Code {
 	if b.Library.Version != nil {
 		body = append(body, or(jen.Id("d").Dot("askVersion").Call()))
 	}
-	body = append(body,
-		or(jen.Id("d").Dot("open").Call(jen.Id("device"))),
-		jen.Return(jen.Qual(vmmPath, "NewDevice").Call(jen.Id("d"), jen.Id("device"))),
-	)
+	made := jen.Qual(vmmPath, "NewDevice").Call(jen.Id("d"), jen.Id("device"))
+	if undoes(b) {
+		failed := jen.Return(jen.Nil(), jen.Id("d").Dot("opening").Dot("Failed").Call(jen.Err()))
+		body = append(body,
+			jen.If(jen.Err().Op(":=").Id("d").Dot("open").Call(jen.Id("device")), jen.Err().Op("!=").Nil()).Block(failed),
+			jen.List(jen.Id("opened"), jen.Err()).Op(":=").Add(made),
+			jen.If(jen.Err().Op("!=").Nil()).Block(failed),
+			jen.Return(jen.Id("opened"), jen.Nil()),
+		)
+	} else {
+		body = append(body, or(jen.Id("d").Dot("open").Call(jen.Id("device"))), jen.Return(made))
+	}
 	return jen.Add(
 		doc("Open loads the library, opens a device by its ordinal, from 0, and asks it what an arena needs to know. Its errors are of type *vmm.Error."),
 		jen.Func().Id("Open").
@@ -183,6 +194,16 @@ func libraryMethod(b *ir.Binding, backend *ir.Backend) jen.Code {
 	for bound := range b.Bounds() {
 		used = append(used, bound.Input)
 	}
+	for _, p := range b.Params {
+		if p.Fill == nil {
+			continue
+		}
+		for _, link := range p.Fill.Chain {
+			if link.When != nil {
+				used = append(used, link.When.Input)
+			}
+		}
+	}
 	return operationMethod(b.Does, used, "It calls "+b.Name+".", body...)
 }
 
@@ -198,13 +219,16 @@ func libraryRefusals(b *ir.Binding) []jen.Code {
 		codes = append(codes, jen.If(condition).Block(jen.Return(failing(b.Does, unsupported)...)))
 	}
 	if b.C.Optional {
-		refuse(jen.Id("d").Dot(b.Name).Op("==").Lit(0), fmt.Sprintf("the library has no function %s", b.C.Symbol))
+		refuse(jen.Id("d").Dot(b.Name).Op("==").Lit(0), lacksFunction(b))
 	}
 	if b.C.From != nil {
 		refuse(before(*b.C.From), fmt.Sprintf("%s does this from version %s on", b.Name, b.C.From))
 	}
 	return codes
 }
+
+// lacksFunction says why a function that may be missing is not called.
+func lacksFunction(b *ir.Binding) string { return "the library has no function " + b.C.Symbol }
 
 // returned renders what a method returns when the call succeeded.
 func returned(b *ir.Binding, c *call) []jen.Code {
