@@ -58,8 +58,7 @@ class Driver:
         self.calls = {}
         for does, symbol, params in about["calls"]:
             if does == "open":
-                self.invoke(symbol, params, {})
-                self.state["device"] = self.state.get("device", 0)
+                self.state.update(self.invoke(symbol, params, {}))
             else:
                 self.calls[does] = (symbol, params)
 
@@ -77,7 +76,9 @@ class Driver:
         args: list[Any] = []
         outs: dict[str, Any] = {}
         for param in params:
-            if param[0] == "out":
+            if param[0] == "room":
+                args.append(ctypes.byref(ctypes.c_uint64(1) if param[1] == 8 else ctypes.c_int32(1)))
+            elif param[0] in ("out", "items"):
                 outs[param[1]] = ctypes.c_uint64() if param[2] == 8 else ctypes.c_int32()
                 args.append(ctypes.byref(outs[param[1]]))
             elif param[0] == "struct":
@@ -91,9 +92,7 @@ class Driver:
         code = getattr(self.lib, symbol)(*args)
         if code != 0:
             raise RuntimeError(f"{symbol} answered {code}")
-        found = {name: out.value for name, out in outs.items()}
-        self.state.update({name: value for name, value in found.items() if name == "device"})
-        return found
+        return {name: out.value for name, out in outs.items()}
 
     def do(self, does: str, **inputs: int) -> dict[str, int]:
         return self.invoke(*self.calls[does], inputs)

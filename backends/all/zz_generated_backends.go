@@ -7,6 +7,7 @@ import (
 	"github.com/arenagen/arenagen/backends/cuda"
 	"github.com/arenagen/arenagen/backends/hip"
 	registry "github.com/arenagen/arenagen/backends/kit/registry"
+	"github.com/arenagen/arenagen/backends/levelzero"
 	"github.com/arenagen/arenagen/backends/musa"
 	"github.com/arenagen/arenagen/backends/stub"
 )
@@ -17,6 +18,7 @@ func Backends() []registry.Backend {
 	return []registry.Backend{
 		{Name: cuda.Backend, Title: "NVIDIA CUDA", Override: cuda.Override, Auto: true, Open: openCuda},
 		{Name: hip.Backend, Title: "AMD HIP", Override: hip.Override, Auto: true, Open: openHip},
+		{Name: levelzero.Backend, Title: "Intel Level Zero", Override: levelzero.Override, Auto: true, Open: openLevelzero},
 		{Name: musa.Backend, Title: "Moore Threads MUSA", Override: musa.Override, Auto: true, Open: openMusa},
 		{Name: stub.Backend, Title: "Host memory", Open: openStub},
 	}
@@ -36,6 +38,14 @@ func openHip(device int, text string) (*vmm.Device, error) {
 		return nil, err
 	}
 	return hip.Open(device, options)
+}
+
+func openLevelzero(device int, text string) (*vmm.Device, error) {
+	options, err := levelzero.ParseOptions(text)
+	if err != nil {
+		return nil, err
+	}
+	return levelzero.Open(device, options)
 }
 
 func openMusa(device int, text string) (*vmm.Device, error) {

@@ -15,6 +15,7 @@ import (
 	"github.com/arenagen/arenagen/backends/cuda"
 	"github.com/arenagen/arenagen/backends/hip"
 	"github.com/arenagen/arenagen/backends/kit/doctor"
+	"github.com/arenagen/arenagen/backends/levelzero"
 	"github.com/arenagen/arenagen/backends/musa"
 )
 
@@ -45,7 +46,7 @@ func buildAndRun(m *testing.M) (code int, err error) {
 // examine runs the program with some variables more, none of which name a real driver.
 func examine(t *testing.T, variables ...string) (found doctor.Report, text string, code int) {
 	t.Helper()
-	environment := append(os.Environ(), cuda.Override+"=/there/is/none.so", hip.Override+"=/there/is/none.so", musa.Override+"=/there/is/none.so")
+	environment := append(os.Environ(), cuda.Override+"=/there/is/none.so", hip.Override+"=/there/is/none.so", musa.Override+"=/there/is/none.so", levelzero.Override+"=/there/is/none.so")
 	run := func(args ...string) []byte {
 		command := exec.Command(program, append([]string{"doctor"}, args...)...)
 		command.Env = append(environment, variables...)

@@ -18,7 +18,9 @@ func TestCallsOfPolicies(t *testing.T) {
 	want := map[string]map[vmm.Drain]count{
 		"cuda": {vmm.DrainNone: {3, 2}, vmm.DrainStream: {3, 14}, vmm.DrainDevice: {3, 9}, vmm.DrainDefault: {3, 14}},
 		"musa": {vmm.DrainNone: {3, 2}, vmm.DrainStream: {3, 14}, vmm.DrainDevice: {3, 9}, vmm.DrainDefault: {3, 14}},
-		"hip":  {vmm.DrainNone: {3, 2}, vmm.DrainStream: {3, 12}, vmm.DrainDevice: {3, 8}, vmm.DrainDefault: {3, 12}},
+		// Mapping grants, and there is nothing to wait with.
+		"levelzero": {vmm.DrainNone: {2, 2}, vmm.DrainStream: {2, 2}, vmm.DrainDevice: {2, 2}, vmm.DrainDefault: {2, 2}},
+		"hip":       {vmm.DrainNone: {3, 2}, vmm.DrainStream: {3, 12}, vmm.DrainDevice: {3, 8}, vmm.DrainDefault: {3, 12}},
 	}
 	for _, s := range simulated {
 		t.Run(s.name, func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,6 +22,7 @@ import (
 	"github.com/arenagen/arenagen/backends/cuda"
 	"github.com/arenagen/arenagen/backends/hip"
 	"github.com/arenagen/arenagen/backends/kit/dl"
+	"github.com/arenagen/arenagen/backends/levelzero"
 	"github.com/arenagen/arenagen/backends/musa"
 	"github.com/arenagen/arenagen/backends/stub"
 )
@@ -48,19 +50,24 @@ func TestMain(m *testing.M) {
 func TestStub(t *testing.T) {
 	arenatest.Run(t, &arenatest.InProcess{
 		Open:  func(device int) (arena.Backend, error) { return stub.Open(device, stub.Options{}) },
-		Needs: []string{"memory"},
+		Needs: []string{"memory", "align"},
 	})
 }
+
+// usual is what most drivers do: their streams can be waited for, addresses are aligned as asked, access is granted by a call,
+// a handle lives as long as it is mapped, and a device has a name.
+var usual = []string{"streams", "align", "grants", "counted", "name"}
 
 // A simulated backend is one whose driver is a simulator.
 var simulated = []struct {
 	name, library, override string
-	has                     []string // what its driver can do and others cannot
+	has                     []string // what its driver can do or does and others do not
 	open                    func(device int) (*vmm.Device, error)
 }{
-	{"cuda", "libcuda.so.1", cuda.Override, []string{"fabric"}, func(device int) (*vmm.Device, error) { return cuda.Open(device, cuda.Options{}) }},
-	{"hip", "libamdhip64.so.7", hip.Override, nil, func(device int) (*vmm.Device, error) { return hip.Open(device, hip.Options{}) }},
-	{"musa", "libmusa.so.4", musa.Override, nil, func(device int) (*vmm.Device, error) { return musa.Open(device, musa.Options{}) }},
+	{"cuda", "libcuda.so.1", cuda.Override, append(usual, "fabric"), func(device int) (*vmm.Device, error) { return cuda.Open(device, cuda.Options{}) }},
+	{"hip", "libamdhip64.so.7", hip.Override, usual, func(device int) (*vmm.Device, error) { return hip.Open(device, hip.Options{}) }},
+	{"levelzero", "libze_loader.so.1", levelzero.Override, nil, func(device int) (*vmm.Device, error) { return levelzero.Open(device, levelzero.Options{}) }},
+	{"musa", "libmusa.so.4", musa.Override, usual, func(device int) (*vmm.Device, error) { return musa.Open(device, musa.Options{}) }},
 }
 
 func TestSimulated(t *testing.T) {
@@ -71,7 +78,7 @@ func TestSimulated(t *testing.T) {
 			controls := loadControls(t, file)
 			arenatest.Run(t, &arenatest.InProcess{
 				Open:   func(device int) (arena.Backend, error) { return backendOf(s.open(device)) },
-				Needs:  append([]string{"memory", "faults", "streams"}, s.has...),
+				Needs:  append([]string{"memory", "faults"}, s.has...),
 				Driver: controls,
 				Reset:  func(*testing.T) { controls.call("arenasim_reset") },
 			})
@@ -95,9 +102,9 @@ type library struct {
 
 func libraries() map[string]library {
 	all := map[string]library{
-		"stub":          {file: "libarenagen_stub.so"},
-		"stub in all":   {file: "libarenagen.so", backend: "stub"},
-		"all by itself": {file: "libarenagen.so", simulator: "libcuda.so.1", override: cuda.Override, has: []string{"fabric"}},
+		"stub":          {file: "libarenagen_stub.so", has: []string{"align"}},
+		"stub in all":   {file: "libarenagen.so", backend: "stub", has: []string{"align"}},
+		"all by itself": {file: "libarenagen.so", simulator: "libcuda.so.1", override: cuda.Override, has: append(usual, "fabric")},
 	}
 	for _, s := range simulated {
 		all[s.name] = library{"libarenagen_" + s.name + ".so", "", s.library, s.override, s.has}
@@ -112,12 +119,12 @@ func TestHosted(t *testing.T) {
 	for name, l := range libraries() {
 		t.Run(name, func(t *testing.T) {
 			subject := &arenatest.Hosted{
-				Program: host, Library: filepath.Join(out, "lib", l.file), Backend: l.backend, Needs: []string{"memory"},
+				Program: host, Library: filepath.Join(out, "lib", l.file), Backend: l.backend, Needs: append([]string{"memory"}, l.has...),
 			}
 			if l.simulator != "" {
 				subject.Simulator = filepath.Join(out, "sim", l.simulator)
 				subject.Env = []string{l.override + "=" + subject.Simulator}
-				subject.Needs = append(append(subject.Needs, "faults", "streams"), l.has...)
+				subject.Needs = append(subject.Needs, "faults")
 			}
 			arenatest.Run(t, subject)
 		})
@@ -159,7 +166,7 @@ func (c *controls) Do(verb string, args ...uint64) arenatest.Answer {
 func TestAutoWithoutADriver(t *testing.T) {
 	host := &arenatest.Hosted{
 		Program: arenatest.CompileHost(t, filepath.Join(out, "include")), Library: filepath.Join(out, "lib", "libarenagen.so"),
-		Env: []string{cuda.Override + "=/there/is/none.so", hip.Override + "=/nor/here.so", musa.Override + "=/nor/there.so"},
+		Env: []string{cuda.Override + "=/there/is/none.so", hip.Override + "=/nor/here.so", musa.Override + "=/nor/there.so", levelzero.Override + "=/nor/there.so"},
 	}
 	session := host.Start(t)
 	answer := session.Do("create", 64<<20, 0, 0, 0, 0)
@@ -174,7 +181,7 @@ func TestAutoWithADriverAndNoDevice(t *testing.T) {
 	for settings, status := range map[string]string{"devices=0": "no_device", "version=1000000": "driver_too_old", "lacks=0": "not_supported"} {
 		host := &arenatest.Hosted{
 			Program: arenatest.CompileHost(t, filepath.Join(out, "include")), Library: filepath.Join(out, "lib", "libarenagen.so"),
-			Env: []string{cuda.Override + "=" + filepath.Join(out, "sim", "libcuda.so.1"), hip.Override + "=/nor/here.so", musa.Override + "=/nor/there.so", "ARENASIM=" + settings},
+			Env: []string{cuda.Override + "=" + filepath.Join(out, "sim", "libcuda.so.1"), hip.Override + "=/nor/here.so", musa.Override + "=/nor/there.so", levelzero.Override + "=/nor/there.so", "ARENASIM=" + settings},
 		}
 		session := host.Start(t)
 		answer := session.Do("create", 64<<20, 0, 0, 0, 0)
@@ -203,7 +210,9 @@ func TestGPUCheck(t *testing.T) {
 			}
 			require.NoError(t, json.Unmarshal(output, &report))
 			assert.Empty(t, report.Failed)
-			assert.Equal(t, "Simulated device", report.Arena.Device)
+			if slices.Contains(s.has, "name") {
+				assert.Equal(t, "Simulated device", report.Arena.Device)
+			}
 			assert.Len(t, report.Driver, 4)
 			assert.Len(t, report.Pairs, 4)
 			for _, times := range report.Driver {
@@ -233,7 +242,7 @@ print(status, info.library.decode(), info.name.decode(), error.text.decode())
 `
 	for _, s := range simulated {
 		for file, says := range map[string]string{
-			filepath.Join(out, "sim", s.library):          filepath.Join(out, "sim", s.library) + " Simulated device",
+			filepath.Join(out, "sim", s.library):          filepath.Join(out, "sim", s.library),
 			filepath.Join(out, "sim", "there_is_none.so"): "there_is_none.so",
 			// A library that is not the driver.
 			filepath.Join(out, "lib", "libarenagen_stub.so"): "has no function",

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/arenagen/arenagen/arena"
 	"github.com/arenagen/arenagen/arena/arenatest"
 	"github.com/arenagen/arenagen/arena/vmm"
 	"github.com/arenagen/arenagen/backends/cuda"
@@ -21,10 +23,18 @@ import (
 
 const granule = 2 << 20
 
-// onSimulators runs a test on a driver of each simulator, as after it was loaded.
+// onSimulators runs a test on a driver of each simulator that has the usual rules, as after it was loaded.
 func onSimulators(t *testing.T, test func(t *testing.T, d vmm.Driver, c *controls)) {
 	t.Helper()
+	onSimulatorsWith(t, true, test)
+}
+
+func onSimulatorsWith(t *testing.T, usualRules bool, test func(t *testing.T, d vmm.Driver, c *controls)) {
+	t.Helper()
 	for _, s := range simulated {
+		if slices.Contains(s.has, "counted") != usualRules {
+			continue
+		}
 		t.Run(s.name, func(t *testing.T) {
 			file := filepath.Join(out, "sim", s.library)
 			t.Setenv(s.override, file)
@@ -35,6 +45,70 @@ func onSimulators(t *testing.T, test func(t *testing.T, d vmm.Driver, c *control
 			t.Cleanup(func() { c.call("arenasim_reset") })
 			test(t, device.Driver(), c)
 		})
+	}
+}
+
+// A driver that says so in its capabilities maps a handle once, gives access with that, and does not release what is mapped.
+func TestSimulatorRulesOfCapabilities(t *testing.T) {
+	onSimulatorsWith(t, false, func(t *testing.T, d vmm.Driver, c *controls) {
+		t.Helper()
+		require.Equal(t, vmm.Capabilities{MapGrants: true, MapOnce: true, GrantPerMapping: true, ExportIsFree: true}, d.Capabilities())
+		va := must[uint64](t)(d.Reserve(4*granule, 0, 0))
+		handle := must[uint64](t)(d.Create(2*granule, vmm.HandleTypePosixFD, false))
+		require.NoError(t, d.Map(va, granule, handle), "a part")
+		refused(t, d.Map(va+2*granule, granule, handle), "the same handle a second time")
+		assert.Equal(t, uint64(1), c.call("arenasim_granted", va, 0))
+		refused(t, d.Release(handle), "a handle that is mapped")
+		fd := must[int](t)(d.ExportFD(handle))
+		require.NoError(t, os.NewFile(uintptr(fd), "exported").Close())
+		require.NoError(t, d.Unmap(va, granule))
+		require.NoError(t, d.Release(handle))
+		private := must[uint64](t)(d.Create(granule, vmm.HandleTypeNone, false))
+		_, err := d.ExportFD(private)
+		refused(t, err, "what was not created exportable")
+		require.NoError(t, d.Release(private))
+		_, err = d.Create(granule, vmm.HandleTypeFabric, false)
+		require.ErrorIs(t, err, vmm.ClassNotSupported)
+		require.NoError(t, d.Unreserve(va, 4*granule))
+		_, err = d.ImportFD(0)
+		require.ErrorIs(t, err, vmm.ClassNotSupported)
+		assert.ErrorContains(t, err, d.Backend())
+	})
+}
+
+// Ordinals count the devices that opening takes, and what it made is given back.
+func TestSimulatorOfSeveralSortsOfDevices(t *testing.T) {
+	for _, s := range simulated {
+		if slices.Contains(s.has, "counted") {
+			continue
+		}
+		file := filepath.Join(out, "sim", s.library)
+		t.Setenv(s.override, file)
+		c := loadControls(t, file)
+		c.call("arenasim_reset")
+		t.Cleanup(func() { c.call("arenasim_reset") })
+		c.set("other_devices", 3)
+		device := must[*vmm.Device](t)(s.open(1))
+		assert.Equal(t, uint64(1), c.call("arenasim_objects", 3))
+		for _, ordinal := range []int{2, -1} {
+			_, err := s.open(ordinal)
+			require.ErrorIs(t, err, vmm.ClassNoDevice)
+			assert.ErrorContains(t, err, "gave 5, of which 2 can be used")
+		}
+		a, err := arena.New(device, arena.Config{Total: 16 * granule})
+		require.NoError(t, err)
+		va := must[uint64](t)(a.Malloc(1))
+		assert.Equal(t, uint64(1), c.call("arenasim_granted", va, 1))
+		assert.Zero(t, c.call("arenasim_granted", va, 0))
+		require.NoError(t, a.Close())
+		require.NoError(t, device.Close())
+		require.NoError(t, device.Close(), "once more")
+		assert.Zero(t, c.call("arenasim_objects", 3))
+		// A device that cannot be used after all keeps nothing.
+		c.call("arenasim_fail", uint64(vmm.OpGranularity), 1, 0)
+		_, err = s.open(0)
+		require.Error(t, err)
+		assert.Zero(t, c.call("arenasim_objects", 3))
 	}
 }
 
@@ -389,6 +463,10 @@ func TestDevicesOnFaultyDrivers(t *testing.T) {
 				require.NoError(t, err)
 				c.set(setting, 1)
 				err = op(device)
+				if setting == "grant_fails_on_tail" && device.Driver().Capabilities().MapGrants {
+					require.NoError(t, err, "nothing is granted")
+					continue
+				}
 				require.Error(t, err, setting)
 				failed := new(vmm.Error)
 				require.ErrorAs(t, err, &failed)

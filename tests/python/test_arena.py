@@ -88,7 +88,7 @@ class TestLife:
             except arenagen.UnavailableError as error:
                 print(error.status, "libcuda" in str(error))
         """
-        none = {"ARENAGEN_CUDA_LIBRARY": "/no/libcuda.so", "ARENAGEN_HIP_LIBRARY": "/no/libamdhip64.so"}
+        none = {"ARENAGEN_CUDA_LIBRARY": "/no/libcuda.so", "ARENAGEN_HIP_LIBRARY": "/no/libamdhip64.so", "ARENAGEN_LEVELZERO_LIBRARY": "/no/libze_loader.so"}
         assert said(program, env=none) == "unavailable True\n"
 
     @pytest.mark.parametrize("backend", SIMULATORS)
@@ -231,7 +231,7 @@ class TestArguments:
             ({"granule": 4096}, "minimum"),
             ({"granularity": "most"}, "granularity must be recommended, minimum, got 'most'"),
             ({"drain": "never"}, "drain must be usual, none, stream, device"),
-            ({"backend": "cudda"}, "expected auto, cuda, hip, musa, stub"),
+            ({"backend": "cudda"}, "expected auto, cuda, hip, levelzero, musa, stub"),
             ({"backend": "st\0ub"}, "zero"),
             ({"options": {"mode": "x,capacity=1"}}, "comma"),
             ({"options": {"mod": "host"}}, "mod"),

@@ -15,6 +15,7 @@ uint64_t arenasim_reset(void);
 
 /* Sets one of these, and is 1, or 0 for a name that there is not:
  *   devices            how many there are, 2
+ *   other_devices      how many there are besides that opening does not take, in front of them, 0; where devices are chosen
  *   capacity           bytes of memory of each device, 16 GiB
  *   granule            the recommended granularity in bytes, 2 MiB
  *   min_granule        the minimum, 2 MiB
@@ -49,7 +50,7 @@ uint64_t arenasim_fail_function(const char *function, uint64_t nth, uint64_t cod
 /* Forgets the faults that were not met. */
 uint64_t arenasim_fail_not(void);
 
-/* How many objects there are: 0 reservations, 1 handles, 2 mappings, 3 retained contexts. */
+/* How many objects there are: 0 reservations, 1 handles, 2 mappings, 3 contexts that are retained, or made. */
 uint64_t arenasim_objects(uint64_t kind);
 /* Whether a device has access to the mapping at an address, 0 where nothing is mapped. The CPU has access to what any
  * device has. */

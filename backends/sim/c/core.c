@@ -17,11 +17,12 @@
 
 #define MAX_DEVICES 64
 #define MAX_DEPTH 64
+#define MAX_CONTEXTS 4096
 
 struct settings {
   uint64_t devices, capacity, granule, min_granule, version, refuses_rdma, latency, instant, mapping_limit;
   uint64_t fd_per_handle, grant_fails_on_tail, map_does_nothing, reserve_gives_null, unmap_keeps_memory,
-      retain_takes_no_reference, peer_refused;
+      retain_takes_no_reference, peer_refused, other_devices;
   uint64_t cost_reserve, cost_create, cost_map, cost_grant, cost_unmap, cost_release, cost_grant_mib, cost_release_mib;
   uint8_t lacks[SIM_ATTRIBUTES], refuses[SIM_HANDLE_TYPES];
 };
@@ -74,6 +75,8 @@ static struct memory *memories;
 static struct reservation *reservations;
 static struct mapping *mappings;
 static struct stream *streams;
+static uint64_t last_context;
+static unsigned char contexts[MAX_CONTEXTS]; /* those that were made and not ended */
 static uint64_t last_handle, last_stream, used[MAX_DEVICES], retained[MAX_DEVICES], granted, violations;
 
 /* What belongs to a thread. */
@@ -87,6 +90,49 @@ static _Thread_local struct {
 
 /* Contexts look like pointers, so that they are not taken for small numbers. */
 #define CONTEXT(device) (UINT64_C(0xc0de0000) + 16 * (uint64_t)((device) + 1))
+
+/* Other things that calls have pointers to: drivers, devices, and contexts that are made and ended. */
+#define OBJECT(kind, index) (UINT64_C(0x0b1ec7000000) + ((uint64_t)(kind) << 20) + 16 * (uint64_t)((index) + 1))
+#define CONTEXT_OBJECT 2
+
+static uint64_t objects_of(enum sim_object kind) { return kind == SIM_DRIVER ? 1 : settings.devices + settings.other_devices; }
+
+/* Devices of another sort come first, so that ordinals are not places in the list. Their numbers are above all ordinals. */
+int64_t sim_index(enum sim_object kind, uint64_t pointer) {
+  uint64_t others = kind == SIM_DEVICE ? settings.other_devices : 0;
+  for (uint64_t i = 0; i < objects_of(kind); i++) {
+    if (pointer == OBJECT(kind, i)) return (int64_t)(i < others ? settings.devices + i : i - others);
+  }
+  return -1;
+}
+
+void sim_list(enum sim_object kind, void *count, void *items) {
+  uint32_t there = (uint32_t)objects_of(kind), room;
+  memcpy(&room, count, sizeof room);
+  if (items && room) {
+    if (there > room) there = room;
+    for (uint32_t i = 0; i < there; i++) sim_store(items, 8 * i, 8, OBJECT(kind, i));
+  }
+  memcpy(count, &there, sizeof there);
+}
+
+static int context_index(uint64_t context) {
+  for (int i = 0; i < MAX_CONTEXTS; i++) {
+    if (context == OBJECT(CONTEXT_OBJECT, i)) return contexts[i] ? i : -1;
+  }
+  return -1;
+}
+
+static enum sim_class make_context(struct sim_args *a) {
+  for (int tries = 0; tries < MAX_CONTEXTS; tries++) {
+    uint64_t i = last_context++ % MAX_CONTEXTS; /* an ended one is not soon given again */
+    if (contexts[i]) continue;
+    contexts[i] = 1;
+    a->context = OBJECT(CONTEXT_OBJECT, i);
+    return SIM_CLASS_NONE;
+  }
+  return SIM_CLASS_OUT_OF_MEMORY;
+}
 
 static int64_t device_of(uint64_t context) {
   for (int64_t i = 0; i < (int64_t)settings.devices; i++) {
@@ -207,9 +253,8 @@ static int poison(int fd, uint64_t size) {
 
 static enum sim_class create(struct sim_args *a) {
   int64_t device = a->device >= 0 ? a->device : current();
-  if (!is_device(device) || !a->size || !multiple(a->size, settings.min_granule) || a->handle_type < 0) {
-    return SIM_CLASS_INVALID_ARGUMENT;
-  }
+  if (!is_device(device) || !a->size || !multiple(a->size, settings.min_granule)) return SIM_CLASS_INVALID_ARGUMENT;
+  if (a->handle_type < 0) a->handle_type = SIM_HANDLE_TYPE_NONE;
   if (settings.refuses[a->handle_type] || (a->rdma && settings.refuses_rdma)) return SIM_CLASS_NOT_PERMITTED;
   if (a->size > settings.capacity - used[device]) return SIM_CLASS_OUT_OF_MEMORY;
   int fd = memfd_create("arenasim", MFD_CLOEXEC);
@@ -236,6 +281,7 @@ static enum sim_class create(struct sim_args *a) {
 static enum sim_class release(struct sim_args *a) {
   struct memory *m = memory_of(a->handle);
   if (!m) return SIM_CLASS_INVALID_ARGUMENT;
+  if (m->mapped && !sim_driver.release_while_mapped) return SIM_CLASS_INVALID_ARGUMENT;
   a->size = m->size; /* what the call costs depends on it */
   if (!--m->references) m->handle = 0;
   drop(m);
@@ -263,11 +309,22 @@ static int covered(uint64_t va, uint64_t size) {
   return 1;
 }
 
+/* let gives devices access to a mapping. */
+static enum sim_class let(struct mapping *m, uint64_t devices) {
+  if (mprotect((void *)(uintptr_t)m->va, m->size, PROT_READ | PROT_WRITE)) return SIM_CLASS_OUT_OF_MEMORY;
+  if (!m->granted) granted++;
+  m->granted |= devices;
+  return SIM_CLASS_NONE;
+}
+
 static enum sim_class map(struct sim_args *a) {
   struct memory *memory = memory_of(a->handle);
   struct reservation *in = reservation_at(a->va, a->size);
   if (!memory || !in || !a->size || a->size > memory->size || !multiple(a->va, settings.min_granule) ||
       !multiple(a->size, settings.min_granule)) {
+    return SIM_CLASS_INVALID_ARGUMENT;
+  }
+  if ((sim_driver.map_once && memory->mapped) || (sim_driver.map_whole && a->size != memory->size)) {
     return SIM_CLASS_INVALID_ARGUMENT;
   }
   for (struct mapping *m = mappings; m; m = m->next) {
@@ -283,6 +340,7 @@ static enum sim_class map(struct sim_args *a) {
   *m = (struct mapping){a->va, a->size, memory, in, 0, mappings};
   mappings = m;
   memory->mapped++;
+  if (sim_driver.map_grants) return let(m, UINT64_C(1) << memory->device);
   return SIM_CLASS_NONE;
 }
 
@@ -329,7 +387,9 @@ static uint64_t ungranted(uint64_t va, uint64_t size) {
 }
 
 static enum sim_class grant(struct sim_args *a) {
-  if (!is_device(a->device) || !covered(a->va, a->size)) return SIM_CLASS_INVALID_ARGUMENT;
+  /* Where no device is told, all that are in the context get access. */
+  uint64_t devices = a->device < 0 ? (UINT64_C(1) << settings.devices) - 1 : UINT64_C(1) << a->device;
+  if ((a->device >= 0 && !is_device(a->device)) || !covered(a->va, a->size)) return SIM_CLASS_INVALID_ARGUMENT;
   struct reservation *in = reservation_at(a->va, a->size);
   if (settings.grant_fails_on_tail && in && a->va != in->va) return SIM_CLASS_INVALID_ARGUMENT;
   if (settings.peer_refused && (uint64_t)a->device == settings.peer_refused - 1) return SIM_CLASS_NOT_SUPPORTED;
@@ -337,9 +397,8 @@ static enum sim_class grant(struct sim_args *a) {
   if (settings.mapping_limit && more && granted + more > settings.mapping_limit) return SIM_CLASS_OUT_OF_MEMORY;
   for (struct mapping *m = mappings; m; m = m->next) {
     if (m->va < a->va || m->va - a->va >= a->size) continue;
-    if (mprotect((void *)(uintptr_t)m->va, m->size, PROT_READ | PROT_WRITE)) return SIM_CLASS_OUT_OF_MEMORY;
-    if (!m->granted) granted++;
-    m->granted |= UINT64_C(1) << a->device;
+    enum sim_class class = let(m, devices);
+    if (class != SIM_CLASS_NONE) return class;
   }
   return SIM_CLASS_NONE;
 }
@@ -481,6 +540,17 @@ static enum sim_class helper(enum sim_op op, struct sim_args *a) {
     if (broken) return SIM_CLASS_UNAVAILABLE;
     atomic_store(&initialised, 1);
     return SIM_CLASS_NONE;
+  case SIM_OP_DRIVERS:
+    return SIM_CLASS_NONE;
+  case SIM_OP_DEVICE_USABLE:
+    a->usable = is_device(a->device);
+    return SIM_CLASS_NONE;
+  case SIM_OP_CONTEXT_CREATE:
+    return make_context(a);
+  case SIM_OP_CONTEXT_DESTROY:
+    if (context_index(a->context) < 0) return SIM_CLASS_INVALID_ARGUMENT;
+    contexts[context_index(a->context)] = 0;
+    return SIM_CLASS_NONE;
   case SIM_OP_DEVICE_AT:
     a->device = a->ordinal;
     return is_device(a->ordinal) ? SIM_CLASS_NONE : SIM_CLASS_NO_DEVICE;
@@ -525,8 +595,9 @@ static enum sim_class operation(enum sim_op op, struct sim_args *a) {
   case SIM_OP_ATTRIBUTE:
     return attribute(a);
   case SIM_OP_GRANULARITY:
-    if (!is_device(a->device) || a->kind < 0) return SIM_CLASS_INVALID_ARGUMENT;
-    a->granule = a->kind == SIM_GRANULARITY_MINIMUM ? settings.min_granule : settings.granule;
+    if (!is_device(a->device)) return SIM_CLASS_INVALID_ARGUMENT;
+    /* It depends on the kind, or, where none is told, on the size. */
+    a->granule = a->kind == SIM_GRANULARITY_MINIMUM || (a->kind < 0 && a->size < settings.granule) ? settings.min_granule : settings.granule;
     return SIM_CLASS_NONE;
   case SIM_OP_RESERVE:
     return reserve(a);
@@ -660,6 +731,8 @@ enum sim_class sim_do(enum sim_op op, struct sim_args *args) {
   uint64_t cost = 0;
   if (!atomic_load(&initialised) && op != SIM_OP_INITIALIZE && op != SIM_OP_DRIVER_VERSION) {
     class = settings.devices ? SIM_CLASS_UNAVAILABLE : SIM_CLASS_NO_DEVICE;
+  } else if (args->within && context_index(args->within) < 0) {
+    class = SIM_CLASS_INVALID_ARGUMENT;
   } else if (needs_current(op) && current() < 0) {
     class = SIM_CLASS_NO_CONTEXT;
   } else {
@@ -743,6 +816,12 @@ int64_t sim_load(const void *from, size_t offset, size_t width) {
   return value;
 }
 
+void *sim_linked(const void *first, size_t tag_offset, size_t next_offset, int64_t tag) {
+  char *next = (char *)(uintptr_t)sim_load(first, next_offset, 8);
+  while (next && sim_load(next, tag_offset, 4) != tag) next = (char *)(uintptr_t)sim_load(next, next_offset, 8);
+  return next;
+}
+
 void sim_store(void *to, size_t offset, size_t width, uint64_t value) { memcpy((char *)to + offset, &value, width); }
 
 void sim_store_text(char *to, size_t room, const char *text) {
@@ -778,6 +857,7 @@ static void forget(void) {
   streams = NULL;
   memset(used, 0, sizeof used);
   memset(retained, 0, sizeof retained);
+  memset(contexts, 0, sizeof contexts);
   granted = violations = 0;
   fault_count = 0;
   for (int i = 0; i < SIM_OPS; i++) calls[i] = asked[i] = failures[i] = 0;
@@ -805,6 +885,7 @@ static uint64_t set(struct settings *s, const char *name, uint64_t value) {
   if (!strcmp(name, #field)) return s->field = value, 1;
   SETTINGS(SET)
   if (!strcmp(name, "devices") && value <= MAX_DEVICES) return s->devices = value, 1;
+  if (!strcmp(name, "other_devices") && value <= MAX_DEVICES) return s->other_devices = value, 1;
   if (!strcmp(name, "lacks") && value < SIM_ATTRIBUTES) return s->lacks[value] = 1;
   if (!strcmp(name, "refuses") && value < SIM_HANDLE_TYPES) return s->refuses[value] = 1;
   return 0;
@@ -858,6 +939,7 @@ uint64_t arenasim_objects(uint64_t kind) {
     for (struct mapping *m = mappings; m; m = m->next) count++;
   } else {
     for (int i = 0; i < MAX_DEVICES; i++) count += retained[i];
+    for (int i = 0; i < MAX_CONTEXTS; i++) count += contexts[i];
   }
   pthread_mutex_unlock(&lock);
   return count;

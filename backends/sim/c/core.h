@@ -13,9 +13,10 @@
 struct sim_args {
   uint64_t size, align, hint, va, handle, stream;
   uint64_t granule, free, total;
-  int64_t device, ordinal, attribute, count, value, fd, version, result;
-  int64_t kind, handle_type, which, mode, previous; /* positions in the contract's enums, -1 for none */
+  int64_t device, ordinal, attribute, count, value, fd, version, result, driver, usable;
+  int64_t kind, handle_type, which, mode, previous; /* positions in the contract's enums, -1 where nothing was told */
   uint64_t rdma, pcie, capturing, context;
+  uint64_t within; /* a context that the call names, 0 where calls name none */
   void *memory;
   uint64_t memory_length;
   unsigned char fabric[64];
@@ -28,6 +29,8 @@ struct sim_driver {
   int64_t version;      /* what it says it is, as the vendor encodes it */
   int64_t major, minor, patch; /* the factors of that number, 0 for a part that it does not have */
   int needs_context;    /* a thread has no current device until a context is made its current one */
+  /* The contract's capabilities. The core holds whoever calls to the first four. */
+  int release_while_mapped, map_grants, map_once, map_whole, grant_per_mapping, export_is_free;
 };
 extern const struct sim_driver sim_driver;
 
@@ -48,6 +51,16 @@ int64_t sim_last_error(void);
 
 /* sim_do does an operation or helper. SIM_CLASS_NONE is success. */
 enum sim_class sim_do(enum sim_op op, struct sim_args *args);
+
+/* What calls have pointers to. sim_index is the number of what a pointer is to, or -1; sim_list tells how many there are, and
+ * stores pointers to as many as there is room for, if there is any. */
+enum sim_object { SIM_DRIVER, SIM_DEVICE };
+int64_t sim_index(enum sim_object kind, uint64_t pointer);
+void sim_list(enum sim_object kind, void *count, void *items);
+
+/* sim_linked is the struct with a tag in the chain that begins in another one, or NULL. The tag and the pointer to the next
+ * struct are at the same place in each. Others in the chain mean nothing. */
+void *sim_linked(const void *first, size_t tag_offset, size_t next_offset, int64_t tag);
 
 /* sim_load and sim_store read and write numbers of 1, 2, 4 or 8 bytes in a struct. */
 int64_t sim_load(const void *from, size_t offset, size_t width);

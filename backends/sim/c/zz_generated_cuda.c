@@ -26,13 +26,15 @@ const struct sim_driver sim_driver = {
     .minor = 10,
     .patch = 0,
     .needs_context = 1,
+    .release_while_mapped = 1,
+    .export_is_free = 1,
 };
 
 static const struct sim_args nothing = {.device = -1, .kind = -1, .handle_type = -1, .which = -1, .mode = -1};
 
-static const char sim_device_name[] = "Simulated device";
+__attribute__((unused)) static const char sim_device_name[] = "Simulated device";
 
-static const char *name_of(int32_t code) {
+__attribute__((unused)) static const char *name_of(int32_t code) {
   switch (code) {
   case 1: return "CUDA_ERROR_INVALID_VALUE";
   case 2: return "CUDA_ERROR_OUT_OF_MEMORY";
@@ -212,6 +214,7 @@ int32_t cuDeviceGetAttribute(void *pi, int32_t attrib, int32_t dev) {
   wrong |= !pi;
   if (wrong) return (int32_t)sim_leave(SIM_OP_ATTRIBUTE, "cuDeviceGetAttribute", SIM_CLASS_INVALID_ARGUMENT);
   a.which = attribute_of(attrib);
+  wrong |= a.which < 0;
   a.device = dev;
   enum sim_class class = wrong ? SIM_CLASS_INVALID_ARGUMENT : sim_do(SIM_OP_ATTRIBUTE, &a);
   if (class == SIM_CLASS_NONE) {
@@ -374,6 +377,7 @@ int32_t cuMemCreate(void *handle, uint64_t size, const void *prop, uint64_t flag
   a.size = size;
   wrong |= sim_load(prop, 0, 4) != 1;
   a.handle_type = handle_type_of(sim_load(prop, 4, 4));
+  wrong |= a.handle_type < 0;
   wrong |= sim_load(prop, 8, 4) != 1;
   a.device = sim_load(prop, 12, 4);
   a.rdma = sim_load(prop, 25, 1);
@@ -436,6 +440,7 @@ int32_t cuMemGetAllocationGranularity(void *granularity, const void *prop, int32
   wrong |= sim_load(prop, 8, 4) != 1;
   a.device = sim_load(prop, 12, 4);
   a.kind = granularity_of(option);
+  wrong |= a.kind < 0;
   enum sim_class class = wrong ? SIM_CLASS_INVALID_ARGUMENT : sim_do(SIM_OP_GRANULARITY, &a);
   if (class == SIM_CLASS_NONE) {
     sim_store(granularity, 0, 8, (uint64_t)a.granule);
@@ -652,6 +657,7 @@ int32_t cuThreadExchangeStreamCaptureMode(void *mode) {
   wrong |= !mode;
   if (wrong) return (int32_t)sim_leave(SIM_OP_EXCHANGE_CAPTURE_MODE, "cuThreadExchangeStreamCaptureMode", SIM_CLASS_INVALID_ARGUMENT);
   a.mode = capture_mode_of(sim_load(mode, 0, 4));
+  wrong |= a.mode < 0;
   enum sim_class class = wrong ? SIM_CLASS_INVALID_ARGUMENT : sim_do(SIM_OP_EXCHANGE_CAPTURE_MODE, &a);
   if (class == SIM_CLASS_NONE) {
     sim_store(mode, 0, 4, (uint64_t)number_of_capture_mode(a.previous));

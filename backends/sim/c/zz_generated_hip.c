@@ -26,13 +26,16 @@ const struct sim_driver sim_driver = {
     .minor = 100000,
     .patch = 1,
     .needs_context = 0,
+    .release_while_mapped = 1,
+    .grant_per_mapping = 1,
+    .export_is_free = 1,
 };
 
 static const struct sim_args nothing = {.device = -1, .kind = -1, .handle_type = -1, .which = -1, .mode = -1};
 
-static const char sim_device_name[] = "Simulated device";
+__attribute__((unused)) static const char sim_device_name[] = "Simulated device";
 
-static const char *name_of(int32_t code) {
+__attribute__((unused)) static const char *name_of(int32_t code) {
   switch (code) {
   case 1: return "hipErrorInvalidValue";
   case 2: return "hipErrorOutOfMemory";
@@ -157,6 +160,7 @@ int32_t hipDeviceGetAttribute(void *pi, int32_t attr, int32_t deviceId) {
   wrong |= !pi;
   if (wrong) return (int32_t)sim_leave(SIM_OP_ATTRIBUTE, "hipDeviceGetAttribute", SIM_CLASS_INVALID_ARGUMENT);
   a.which = attribute_of(attr);
+  wrong |= a.which < 0;
   a.device = deviceId;
   enum sim_class class = wrong ? SIM_CLASS_INVALID_ARGUMENT : sim_do(SIM_OP_ATTRIBUTE, &a);
   if (class == SIM_CLASS_NONE) {
@@ -297,15 +301,18 @@ int32_t hipMemCreate(void *handle, uint64_t size, const void *prop, uint64_t fla
     wrong |= sim_load(prop, 4, 4) != 1;
     a.device = sim_load(prop, 8, 4);
     a.handle_type = handle_type_of(sim_load(prop, 12, 4));
+    wrong |= a.handle_type < 0;
     wrong |= sim_load(prop, 16, 4) != 1;
   } else if (sim_before(7, 0, 0)) {
     wrong |= sim_load(prop, 0, 4) != 1;
     a.handle_type = handle_type_of(sim_load(prop, 4, 4));
+    wrong |= a.handle_type < 0;
     wrong |= sim_load(prop, 8, 4) != 1;
     a.device = sim_load(prop, 12, 4);
   } else {
     wrong |= sim_load(prop, 0, 4) != 1;
     a.handle_type = handle_type_of(sim_load(prop, 4, 4));
+    wrong |= a.handle_type < 0;
     wrong |= sim_load(prop, 8, 4) != 1;
     a.device = sim_load(prop, 12, 4);
   }
@@ -355,6 +362,7 @@ int32_t hipMemGetAllocationGranularity(void *granularity, const void *prop, int3
     a.device = sim_load(prop, 12, 4);
   }
   a.kind = granularity_of(option);
+  wrong |= a.kind < 0;
   enum sim_class class = wrong ? SIM_CLASS_INVALID_ARGUMENT : sim_do(SIM_OP_GRANULARITY, &a);
   if (class == SIM_CLASS_NONE) {
     sim_store(granularity, 0, 8, (uint64_t)a.granule);
@@ -559,6 +567,7 @@ int32_t hipThreadExchangeStreamCaptureMode(void *mode) {
   wrong |= !mode;
   if (wrong) return (int32_t)sim_leave(SIM_OP_EXCHANGE_CAPTURE_MODE, "hipThreadExchangeStreamCaptureMode", SIM_CLASS_INVALID_ARGUMENT);
   a.mode = capture_mode_of(sim_load(mode, 0, 4));
+  wrong |= a.mode < 0;
   enum sim_class class = wrong ? SIM_CLASS_INVALID_ARGUMENT : sim_do(SIM_OP_EXCHANGE_CAPTURE_MODE, &a);
   if (class == SIM_CLASS_NONE) {
     sim_store(mode, 0, 4, (uint64_t)number_of_capture_mode(a.previous));

@@ -158,14 +158,15 @@ func TestGenerate_refuses(t *testing.T) {
 			stderr: "arenagen: open spec/abi.yaml: no such file\n",
 		},
 		{
-			name: "a step that no renderer knows",
+			name: "a call that no renderer knows",
 			g: generator{load: func(string) (*ir.Model, error) {
 				pos := diag.Pos{File: "spec/backends/cuda.yaml", Line: 4, Column: 10}
-				steps := []*ir.Step{{Pos: pos, Enumerate: &ir.Enumerate{}}}
-				return &ir.Model{Backends: []*ir.Backend{{Name: "cuda", Library: &ir.Library{Open: steps}}}}, nil
+				fill := &ir.Fill{Layouts: []*ir.LayoutFill{{Size: 128}}, Chain: []*ir.Link{{Fill: ir.Fill{Layouts: []*ir.LayoutFill{{Size: 8}}}}}}
+				helper := &ir.Binding{Pos: pos, Name: "cuAsk", Params: []*ir.BoundParam{{Name: "what", Bound: ir.Bound{Kind: ir.BoundStruct, Fill: fill}}}}
+				return &ir.Model{Backends: []*ir.Backend{{Name: "cuda", Library: &ir.Library{Helpers: []*ir.Binding{helper}}}}}, nil
 			}},
 			code:   1,
-			stderr: "spec/backends/cuda.yaml:4:10: the step enumerates or tries, and no code is generated for that yet; `arenagen validate` checks it\n",
+			stderr: "spec/backends/cuda.yaml:4:10: the call of cuAsk passes more than 64 bytes by pointer, and not in one struct that points to no other, and no code is generated for that yet; `arenagen validate` checks it\n",
 		},
 		{
 			name:   "Go that does not parse",

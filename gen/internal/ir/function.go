@@ -88,6 +88,7 @@ func (r *backendResolver) plays(b *Binding, d specfile.Binding) *Helper {
 	}
 	for slot := range b.slots() {
 		switch {
+		case b.Counts(slot.path): // it comes with the items
 		case slot.Kind == BoundIn || slot.Kind == BoundState || slot.Kind == BoundCode:
 			inputs++
 		case byPointer[slot.Kind]:

@@ -1,6 +1,9 @@
 package ir
 
-import "iter"
+import (
+	"iter"
+	"slices"
+)
 
 // A slot is a place that a value goes to or comes from: a parameter, or a field of a struct that
 // one points to.
@@ -37,6 +40,11 @@ func (f *Fill) slots(path string, yield func(slot) bool) bool {
 		}
 	}
 	return true
+}
+
+// Counts tells whether a parameter is how many items another one has room for.
+func (b *Binding) Counts(param string) bool {
+	return slices.ContainsFunc(b.Params, func(p *BoundParam) bool { return p.Kind == BoundItems && p.Of == param })
 }
 
 // Bounds goes through what the parameters of a function carry, and the fields of the structs that they point to.

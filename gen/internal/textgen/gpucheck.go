@@ -37,13 +37,16 @@ var timedOperations = []string{"reserve", "unreserve", "create", "release", "map
 func (d gpuDriver) Calls() []gpuCall {
 	var calls []gpuCall
 	for _, s := range d.Library.Open {
-		if s.Call != nil {
-			calls = append(calls, gpuCall{"open", s.Call.Function, s.Call.Args})
+		switch {
+		case s.Call != nil:
+			calls = append(calls, gpuCall{Does: "open", Function: s.Call.Function, args: s.Call.Args})
+		case s.Enumerate != nil:
+			calls = append(calls, gpuCall{Does: "open", Function: s.Enumerate.Function, args: s.Enumerate.Args, into: s.Enumerate.Into})
 		}
 	}
 	for _, f := range d.Functions {
 		if slices.Contains(timedOperations, f.Does.Name) {
-			calls = append(calls, gpuCall{f.Does.Name, f, nil})
+			calls = append(calls, gpuCall{Does: f.Does.Name, Function: f})
 		}
 	}
 	return calls
@@ -54,9 +57,11 @@ type gpuCall struct {
 	Does     string
 	Function *ir.Binding
 	args     []*ir.Argument
+	into     string // the state that the first item goes to, of a function that gives several
 }
 
-// Params are the parameters as tuples: ("value", name or number), ("out", name, bytes), ("struct", bytes, fields).
+// Params are the parameters as tuples: ("value", name or number), ("out", name, bytes), ("struct", bytes, fields), and
+// ("room", bytes) and ("items", name, bytes) for how many items there is room for, one, and where that goes.
 func (c gpuCall) Params() []string {
 	params := make([]string, len(c.Function.Params))
 	for i, p := range c.Function.Params {
@@ -67,6 +72,8 @@ func (c gpuCall) Params() []string {
 			}
 		}
 		switch b.Kind {
+		case ir.BoundItems:
+			params[i] = fmt.Sprintf(`("items", %q, %d)`, c.into, p.Type.Size)
 		case ir.BoundStruct:
 			newest := p.Fill.Layouts[len(p.Fill.Layouts)-1]
 			var fields []string
@@ -78,6 +85,10 @@ func (c gpuCall) Params() []string {
 			name := b.Of
 			if b.Output != nil {
 				name = b.Output.Name
+			}
+			if c.Function.Counts(p.Name) {
+				params[i] = fmt.Sprintf(`("room", %d)`, p.Type.Size)
+				break
 			}
 			params[i] = fmt.Sprintf(`("out", %q, %d)`, name, p.Type.Size)
 		default:
@@ -92,6 +103,8 @@ func gpuValue(b ir.Bound) string {
 	switch {
 	case b.Kind == ir.BoundCount:
 		return "1"
+	case b.Kind == ir.BoundNext:
+		return "0"
 	case b.Const != nil:
 		return fmt.Sprint(*b.Const)
 	case b.Input != nil && b.Input.Type == "handle_type" || b.Input != nil && b.Input.GoType == "bool":

@@ -51,6 +51,7 @@ type simEntry struct {
 
 // A simCall is one thing that an entry does.
 type simCall struct {
+	name   string   // of the function
 	Op     string   // SIM_OP_CREATE
 	Suffix string   // _create, where the entry does several things
 	When   string   // in C: that it is this one
@@ -146,7 +147,7 @@ func simNumber(p *ir.BoundParam) string {
 
 // call renders what a function does.
 func (p simPage) call(b *ir.Binding) simCall {
-	c := simCall{Op: "SIM_OP_" + strings.ToUpper(opName(b))}
+	c := simCall{name: b.Name, Op: "SIM_OP_" + strings.ToUpper(opName(b))}
 	if b.Does == nil && b.Plays != nil {
 		switch b.Plays.Name {
 		case "last_error":
@@ -193,10 +194,25 @@ func (p simPage) helperParam(c *simCall, b *ir.Binding, param *ir.BoundParam, in
 	switch param.Kind {
 	case ir.BoundConst:
 		c.Refuse = append(c.Refuse, fmt.Sprintf("%s != %d", simNumber(param), *param.Const))
+	case ir.BoundItems:
+		c.items(b, param, b.Plays.Outputs[*out])
+		*out++
+	case ir.BoundStruct:
+		c.Refuse = append(c.Refuse, "!"+param.Name)
+		for _, f := range param.Fill.Layouts[0].Fields {
+			switch f.Kind {
+			case ir.BoundConst:
+				c.Refuse = append(c.Refuse, fmt.Sprintf("%s && sim_load(%s, %d, %d) != %d", param.Name, param.Name, f.Offset, f.Width, *f.Const))
+			case ir.BoundOut:
+				value := p.told(b, b.Plays.Outputs[*out], param.Name+"."+f.Path)
+				*out++
+				c.After = append(c.After, fmt.Sprintf("sim_store(%s, %d, %d, %s);", param.Name, f.Offset, f.Width, value))
+			}
+		}
 	case ir.BoundIn, ir.BoundState, ir.BoundCode:
 		name := b.Plays.Inputs[*in]
 		*in++
-		c.Before = append(c.Before, fmt.Sprintf("a.%s = %s;", name, simNumber(param)))
+		c.take(name, simNumber(param), isPointer(param))
 		if name == "attribute" {
 			c.Before = append(c.Before, "a.which = attribute_of(a.attribute);")
 		}
@@ -204,9 +220,89 @@ func (p simPage) helperParam(c *simCall, b *ir.Binding, param *ir.BoundParam, in
 		c.Refuse = append(c.Refuse, "!"+param.Name)
 		c.After = append(c.After, fmt.Sprintf("*%s = name_of((int32_t)a.result);", param.Name))
 	default:
+		if b.Counts(param.Name) {
+			return
+		}
 		name := b.Plays.Outputs[*out]
 		*out++
-		c.output(param, fmt.Sprintf("(uint64_t)a.%s", name))
+		c.output(param, p.told(b, name, param.Name))
+	}
+}
+
+// told is an output of a helper as the driver has it. What a device must be to be taken is known by what opening expects.
+func (p simPage) told(b *ir.Binding, name, path string) string {
+	if name != "usable" {
+		return "(uint64_t)a." + name
+	}
+	expected := int64(1)
+	for _, s := range p.Backend.Library.Open {
+		if s.Enumerate == nil || s.Enumerate.Where == nil || s.Enumerate.Where.Function != b {
+			continue
+		}
+		for _, arg := range s.Enumerate.Where.Args {
+			if arg.Path == path && arg.Const != nil {
+				expected = *arg.Const
+			}
+		}
+	}
+	return fmt.Sprintf("(uint64_t)(a.usable ? %d : %d)", expected, expected+1)
+}
+
+func isPointer(param *ir.BoundParam) bool { return strings.Contains(simType(param), "*") }
+
+// simObjects are what drivers have pointers to and the core has numbers of.
+var simObjects = []string{"driver", "device"}
+
+// take gives the core something that it is told: a pointer to an object as the object's number.
+func (c *simCall) take(name, value string, pointer bool) {
+	if !pointer || !slices.Contains(simObjects, name) {
+		c.Before = append(c.Before, fmt.Sprintf("a.%s = %s;", name, value))
+		return
+	}
+	c.Before = append(c.Before, fmt.Sprintf("wrong |= (a.%s = sim_index(SIM_%s, %s)) < 0;", name, strings.ToUpper(name), value))
+}
+
+// items stores objects, as many as there is room for, and how many there are.
+func (c *simCall) items(b *ir.Binding, param *ir.BoundParam, object string) {
+	c.Refuse = append(c.Refuse, "!"+param.Of)
+	c.After = append(c.After, fmt.Sprintf("sim_list(SIM_%s, %s, %s);", strings.ToUpper(object), param.Of, param.Name))
+}
+
+// meaning is what something that opening keeps is to the simulator: what the helper gives that it comes from, "" where
+// that is unknown.
+func (p simPage) meaning(state string) string {
+	if state == "ordinal" {
+		return state
+	}
+	for _, s := range p.Backend.Library.Open {
+		switch {
+		case s.Enumerate != nil && s.Enumerate.Into == state && s.Enumerate.Function.Does != nil:
+			return "device"
+		case s.Enumerate != nil && s.Enumerate.Into == state && s.Enumerate.Function.Plays != nil:
+			return s.Enumerate.Function.Plays.Outputs[0]
+		case s.Call != nil && s.Call.Function.Plays != nil:
+			out := 0
+			for _, param := range s.Call.Function.Params {
+				switch {
+				case param.Kind == ir.BoundStateOut && param.Of == state:
+					return s.Call.Function.Plays.Outputs[out]
+				case param.Kind == ir.BoundStateOut || param.Kind == ir.BoundOut || param.Kind == ir.BoundDiscard:
+					out++
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// state gives the core what opening has kept. A context is one that the call names, and not the thread's.
+func (p simPage) state(c *simCall, of, value string, pointer bool) {
+	switch meaning := p.meaning(of); meaning {
+	case "":
+	case "context":
+		c.Before = append(c.Before, "wrong |= !"+value+";", "a.within = "+value+";")
+	default:
+		c.take(meaning, value, pointer)
 	}
 }
 
@@ -229,15 +325,18 @@ func (p simPage) operationParam(c *simCall, b *ir.Binding, param *ir.BoundParam)
 		c.Refuse = append(c.Refuse, fmt.Sprintf("%s != %d", simNumber(param), *param.Const))
 	case param.Kind == ir.BoundCount:
 		c.Refuse = append(c.Refuse, param.Name+" != 1")
+	case param.Kind == ir.BoundItems:
+		c.items(b, param, "device")
+	case b.Counts(param.Name):
 	case param.Kind == ir.BoundLength:
 		p.lengthParam(c, b, param)
 	case param.Kind == ir.BoundStruct:
 		c.Refuse = append(c.Refuse, "!"+param.Name)
 		p.structParam(c, param)
 	case param.Kind == ir.BoundState:
-		c.Before = append(c.Before, fmt.Sprintf("a.%s = %s;", param.Of, simNumber(param)))
+		p.state(c, param.Of, simNumber(param), isPointer(param))
 	case param.Kind == ir.BoundInOut:
-		c.Before = append(c.Before, fmt.Sprintf("a.%s = %s;", v.Name, enumOf(v, fmt.Sprintf("sim_load(%s, 0, %d)", param.Name, param.Type.Size))))
+		c.input(v, fmt.Sprintf("sim_load(%s, 0, %d)", param.Name, param.Type.Size))
 		c.output(param, numberOf(param.Output))
 	case v != nil && v.Type == "memory":
 		c.Refuse = append(c.Refuse, "!"+param.Name)
@@ -246,7 +345,7 @@ func (p simPage) operationParam(c *simCall, b *ir.Binding, param *ir.BoundParam)
 		c.Refuse = append(c.Refuse, "!"+param.Name)
 		c.Before = append(c.Before, fmt.Sprintf("memcpy(a.%s, %s, %d);", v.Name, param.Name, param.Count))
 	case v != nil:
-		c.Before = append(c.Before, fmt.Sprintf("a.%s = %s;", v.Name, enumOf(v, simNumber(param))))
+		c.input(v, simNumber(param))
 	case param.Output != nil && param.Output.Type == "text":
 		c.Refuse = append(c.Refuse, "!"+param.Name)
 	case param.Output != nil && param.Count > 0:
@@ -265,6 +364,17 @@ func (p simPage) lengthParam(c *simCall, b *ir.Binding, param *ir.BoundParam) {
 		return
 	}
 	c.Before = append(c.Before, fmt.Sprintf("a.memory_length = %s;", simNumber(param)))
+}
+
+// input gives the core an input. A number that is none of an enum's is refused.
+func (c *simCall) input(v *ir.Value, value string) { c.Before = append(c.Before, inputOf(v, value)...) }
+
+func inputOf(v *ir.Value, value string) []string {
+	statements := []string{fmt.Sprintf("a.%s = %s;", v.Name, enumOf(v, value))}
+	if v.Enum != nil {
+		statements = append(statements, fmt.Sprintf("wrong |= a.%s < 0;", v.Name))
+	}
+	return statements
 }
 
 // enumOf is an input as the core has it: an enum as its position.
@@ -290,19 +400,11 @@ func numberOf(v *ir.Value) string {
 // structParam renders the fields of a struct, for each of its layouts that differs.
 func (p simPage) structParam(c *simCall, param *ir.BoundParam) {
 	layouts := param.Fill.Layouts
+	for i, link := range param.Fill.Chain {
+		p.link(c, param, i, link)
+	}
 	for i, layout := range layouts {
-		var statements []string
-		for _, f := range layout.Fields {
-			load := fmt.Sprintf("sim_load(%s, %d, %d)", param.Name, f.Offset, f.Width)
-			switch {
-			case f.Kind == ir.BoundConst:
-				statements = append(statements, fmt.Sprintf("wrong |= %s != %d;", load, *f.Const))
-			case f.Kind == ir.BoundState:
-				statements = append(statements, fmt.Sprintf("a.%s = %s;", f.Of, load))
-			case f.Input != nil:
-				statements = append(statements, fmt.Sprintf("a.%s = %s;", f.Input.Name, enumOf(f.Input, load)))
-			}
-		}
+		statements := p.fields(c, layout, param.Name)
 		switch {
 		case len(layouts) == 1:
 			c.Before = append(c.Before, statements...)
@@ -322,6 +424,52 @@ func (p simPage) structParam(c *simCall, param *ir.BoundParam) {
 		}
 	}
 	c.Before = append(c.Before, "}")
+}
+
+// fields renders what the fields of a struct tell, and stores those that are outputs.
+func (p simPage) fields(c *simCall, layout *ir.LayoutFill, in string) []string {
+	var statements []string
+	for _, f := range layout.Fields {
+		load := fmt.Sprintf("sim_load(%s, %d, %d)", in, f.Offset, f.Width)
+		switch {
+		case f.Kind == ir.BoundConst:
+			statements = append(statements, fmt.Sprintf("wrong |= %s != %d;", load, *f.Const))
+		case f.Kind == ir.BoundState:
+			state := simCall{}
+			p.state(&state, f.Of, load, f.Type.Kind == ir.CPointer)
+			statements = append(statements, state.Before...)
+		case f.Input != nil:
+			statements = append(statements, inputOf(f.Input, load)...)
+		case f.Output != nil:
+			c.After = append(c.After, fmt.Sprintf("sim_store(%s, %d, %d, %s);", in, f.Offset, f.Width, numberOf(f.Output)))
+		}
+	}
+	return statements
+}
+
+// link renders a struct that another one points to. One that is always passed must be there.
+func (p simPage) link(c *simCall, param *ir.BoundParam, i int, link *ir.Link) {
+	name := fmt.Sprintf("%s%d", param.Name, i+1)
+	tag := param.Fill.Type.Tag
+	layout := param.Type.Layouts[0]
+	c.Before = append(c.Before, fmt.Sprintf("void *%s = sim_linked(%s, %d, %d, %d);", name, param.Name,
+		offsetOf(layout, tag.Field), offsetOf(layout, param.Fill.Type.Next), link.Type.Tag.Value.Value))
+	statements := p.fields(c, link.Layouts[0], name)
+	if link.When == nil {
+		c.Before = append(c.Before, fmt.Sprintf("if (!%s) return (int32_t)sim_leave(%s, \"%s\", SIM_CLASS_INVALID_ARGUMENT);", name, c.Op, c.name))
+		c.Before = append(c.Before, statements...)
+		return
+	}
+	c.Before = append(c.Before, fmt.Sprintf("if (%s) {", name))
+	for _, s := range statements {
+		c.Before = append(c.Before, "  "+s)
+	}
+	c.Before = append(c.Before, "}")
+}
+
+func offsetOf(layout *ir.Layout, field string) int {
+	i := slices.IndexFunc(layout.Fields, func(f *ir.CField) bool { return f.Name == field })
+	return layout.Fields[i].Offset
 }
 
 // Codes are the driver's codes by class, in the order of the contract: the first of each class that every version has.
