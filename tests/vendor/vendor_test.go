@@ -70,6 +70,7 @@ var headers = []header{
 	{"hip", "hip-5.7", "usr/include"},
 	{"hip", "hip-6", "usr/include"},
 	{"hip", "hip-7", "usr/include"},
+	{"levelzero", "levelzero", "usr/include"}, // the newest: what optional functions need is in no older one
 }
 
 // each runs a test for every header that was fetched. Those of the large packages are there on demand only.
@@ -199,7 +200,7 @@ func TestParameterNames(t *testing.T) {
 	each(t, func(t *testing.T, h header, include string) { //nolint:thelper // it is the body of a subtest
 		text := preprocess(t, checkOf(h.backend), include)
 		spec := lists(signature, text)
-		require.Greater(t, len(spec), 25)
+		require.Greater(t, len(spec), 10)
 		assert.Empty(t, swapped(spec, headerOf(text)))
 	})
 }
@@ -248,6 +249,9 @@ func TestSince(t *testing.T) {
 		require.NoError(t, err)
 		assert.Empty(t, newer(string(check), preprocess(t, checkOf(h.backend), include)))
 
+		if !strings.Contains(string(check), "_VERSION >= ") {
+			return // nothing came later than another thing
+		}
 		late := filepath.Join(t.TempDir(), "late.c")
 		since := regexp.MustCompile(`(_VERSION >= )\d+(\n_Static_assert\(__builtin_types.*Synchronize\()`).ReplaceAll(check, []byte("${1}999999999${2}"))
 		require.NoError(t, os.WriteFile(late, since, 0o600))
@@ -285,8 +289,9 @@ func model(t *testing.T) dump {
 
 // libraries are the vendors' own, of every version that was fetched.
 var libraries = map[string]string{
-	"cuda": "usr/lib/*/nvidia/current/libcuda.so.1",
-	"hip":  "usr/lib/*/libamdhip64.so.[0-9]",
+	"cuda":      "usr/lib/*/nvidia/current/libcuda.so.1",
+	"hip":       "usr/lib/*/libamdhip64.so.[0-9]",
+	"levelzero": "usr/lib/*/libze_loader.so.1",
 }
 
 // librariesOf are those in some of the packages.
@@ -332,6 +337,7 @@ func TestSymbols(t *testing.T) {
 func TestRealLibraries(t *testing.T) {
 	for _, tc := range []struct{ backend, override, module, says string }{
 		{"cuda", "ARENAGEN_CUDA_LIBRARY", "/sys/module/nvidia", "cuInit answered CUDA_ERROR_NO_DEVICE, 100"},
+		{"levelzero", "ARENAGEN_LEVELZERO_LIBRARY", "/sys/module/xe", "no device (zeInit answered ZE_RESULT_ERROR_UNINITIALIZED, 2013265921)"},
 		{"hip", "ARENAGEN_HIP_LIBRARY", "/sys/module/amdgpu", "hipInit answered hipErrorInvalidDevice, 101"},
 	} {
 		t.Run(tc.backend, func(t *testing.T) {
