@@ -274,3 +274,52 @@ func BenchmarkCallPlain(b *testing.B) {
 		old.Call(&dl.Frame{})
 	}
 }
+
+// A struct in a frame points to the next one, wherever the call puts both.
+func TestLink(t *testing.T) {
+	chain := find(t, open(t), "driver_chain")
+	var frame dl.Frame
+	frame.Point(0, 0)
+	frame.Put32(0, 1)
+	frame.Put64(16, 1<<40)
+	frame.Link(8, 24)
+	frame.Put32(24, 2)
+	frame.Put64(40, 2)
+	frame.Point(1, 48)
+	assert.Equal(t, int32(12), int32(chain.Call(&frame)))
+	assert.Equal(t, uint64(1<<40+2), frame.Get64(48))
+}
+
+func TestItems(t *testing.T) {
+	library := open(t)
+	for fails, want := range map[uint64][]uint64{0: {1 << 40, 2 << 40}, 1: nil, 2: nil} {
+		frame := dl.Frame{Args: [dl.MaxArgs]uint64{fails}}
+		frame.Point(1, 8)
+		items, result := find(t, library, "driver_items").Items(&frame, 2, 8, 8, 0)
+		assert.Equal(t, want, items)
+		assert.Equal(t, fails != 0, result != 0)
+	}
+	var none dl.Frame
+	none.Point(0, 0)
+	items, result := find(t, library, "driver_no_items").Items(&none, 1, 0, 4, 0)
+	assert.Zero(t, result)
+	assert.Empty(t, items)
+}
+
+func TestMemory(t *testing.T) {
+	memory := make(dl.Memory, 16)
+	memory.Put32(0, 7)
+	memory.Put16(4, 1)
+	memory.Put8(8, 2)
+	memory.Put8(12, 3)
+	memory.Put16(4, 0)
+	memory.Put8(4, 1)
+	memory.Put8(8, 2)
+	var stored dl.Frame
+	stored.Point(1, 8)
+	find(t, open(t), "driver_struct").CallWith(&stored, 0, memory)
+	assert.Equal(t, uint64(7123), stored.Get64(8))
+	memory.Put64(8, 1<<40+5)
+	assert.Equal(t, uint64(1<<40+5), memory.Get64(8))
+	assert.Equal(t, uint32(5), memory.Get32(8))
+}

@@ -37,3 +37,33 @@ int32_t driver_reverse(char *memory, uint64_t length) {
 const char *driver_name(int32_t code) { return code == 2 ? "DRIVER_OUT_OF_MEMORY" : 0; }
 int32_t driver_old(void) { return 1; }
 int32_t driver_old_v2(void) { return 2; }
+struct link {
+  int32_t tag;
+  struct link *next;
+  uint64_t value;
+};
+/* The tags of a chain as digits, and the sum of its values. */
+int32_t driver_chain(const struct link *first, uint64_t *sum) {
+  int32_t tags = 0;
+  *sum = 0;
+  for (const struct link *l = first; l; l = l->next) {
+    tags = 10 * tags + l->tag;
+    *sum += l->value;
+  }
+  return tags;
+}
+/* Three items, of which one is gone when they are asked for, or a failure. */
+int32_t driver_items(int32_t fails, uint32_t *count, uint64_t *items) {
+  if (!items) {
+    *count = 3;
+    return fails == 1;
+  }
+  if (*count != 3) return -1;
+  *count = 2;
+  for (uint64_t i = 0; i < 2; i++) items[i] = (i + 1) << 40;
+  return fails == 2;
+}
+int32_t driver_no_items(uint32_t *count, uint32_t *items) {
+  *count = items ? 9 : 0;
+  return 0;
+}
