@@ -132,23 +132,44 @@ func (p backendPage) Call(o *ir.Operation) string {
 
 // opening lists the functions of the library that open a device.
 func (p backendPage) opening() string {
-	var names []string
-	for _, s := range p.Backend.Library.Open {
-		if s.Call != nil {
-			names = append(names, s.Call.Function.Name)
-		}
-	}
-	return strings.Join(names, ", ")
+	return strings.Join(stepNames(p.Backend.Library.Open), ", ")
 }
 
-// Since is from which version of the driver on an operation is there, or nothing.
+// stepNames are the functions that steps call, in their order.
+func stepNames(steps []*ir.Step) []string {
+	var names []string
+	for _, s := range steps {
+		switch {
+		case s.Call != nil:
+			names = append(names, s.Call.Function.Name)
+		case s.Enumerate != nil:
+			names = append(names, s.Enumerate.Function.Name)
+			if s.Enumerate.Where != nil {
+				names = append(names, s.Enumerate.Where.Function.Name)
+			}
+		default:
+			names = append(names, stepNames(s.Attempt.Try)...)
+			instead := strings.Join(stepNames(s.Attempt.Instead), ", ")
+			names[len(names)-1] += " (or else " + instead + ")"
+		}
+	}
+	return names
+}
+
+// Since is from which version of the driver on an operation is there, or that its function may be missing, or nothing.
 func (p backendPage) Since(o *ir.Operation) string {
 	for _, b := range p.Backend.Functions {
 		if b.Does != o || b.C == nil {
 			continue
 		}
-		if since := cmp.Or(b.C.From, b.C.Since); since != nil {
+		since := cmp.Or(b.C.From, b.C.Since)
+		switch {
+		case since != nil && b.C.Optional:
+			return since.String() + ", where the library has it"
+		case since != nil:
 			return since.String()
+		case b.C.Optional:
+			return "where the library has it"
 		}
 	}
 	return ""
@@ -180,9 +201,25 @@ func role(p *ir.BoundParam) string {
 func fields(f *ir.Fill) string {
 	var filled []string
 	for _, field := range f.Layouts[len(f.Layouts)-1].Fields {
-		filled = append(filled, field.Path+": "+role(&ir.BoundParam{Bound: field.Bound}))
+		value := role(&ir.BoundParam{Bound: field.Bound})
+		if field.Kind == ir.BoundNext {
+			value = chained(f.Chain)
+		}
+		filled = append(filled, field.Path+": "+value)
 	}
 	return "{" + strings.Join(filled, ", ") + "}"
+}
+
+// chained are the structs that one points to, one after the other.
+func chained(chain []*ir.Link) string {
+	links := make([]string, len(chain))
+	for i, link := range chain {
+		links[i] = link.Type.Name + " " + fields(&link.Fill)
+		if link.When != nil {
+			links[i] += fmt.Sprintf(" where %s is %s", link.When.Input.Name, link.When.Is.Name)
+		}
+	}
+	return strings.Join(links, ", then ")
 }
 
 // Number is the driver's number for a value of an enum of the contract, or nothing when it has none.
