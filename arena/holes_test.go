@@ -198,10 +198,9 @@ func TestReuseAtRandom(t *testing.T) {
 							} else {
 								size := 1 + rand.Int64N(5*granule)
 								va, err := a.Malloc(size)
-								switch {
-								case err == nil:
+								if err == nil {
 									mine = append(mine, owned.take(va, uint64(size)))
-								default:
+								} else {
 									assert.True(t, errorsIsAny(err, errDriver, arena.ErrExhausted), err)
 								}
 							}

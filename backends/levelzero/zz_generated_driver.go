@@ -74,8 +74,8 @@ func (d *Driver) About() vmm.About {
 // DeviceCount counts the devices that the driver can see. It calls zeDeviceGet.
 func (d *Driver) DeviceCount() (count int, err error) {
 	var frame dl.Frame
-	frame.Args[0] = uint64(d.driver) // hDriver
-	frame.Point(1, 0)                // pCount
+	frame.Args[0] = d.driver // hDriver
+	frame.Point(1, 0)        // pCount
 	if result := int32(d.zeDeviceGet.Call(&frame)); result != 0 {
 		return 0, d.failure("zeDeviceGet", result, vmm.Error{Op: vmm.OpDeviceCount})
 	}
@@ -86,10 +86,10 @@ func (d *Driver) DeviceCount() (count int, err error) {
 // zeVirtualMemQueryPageSize.
 func (d *Driver) Granularity(_ vmm.Granularity, size uint64) (granule uint64, err error) {
 	var frame dl.Frame
-	frame.Args[0] = uint64(d.context) // hContext
-	frame.Args[1] = uint64(d.device)  // hDevice
-	frame.Args[2] = size              // size
-	frame.Point(3, 0)                 // pagesize
+	frame.Args[0] = d.context // hContext
+	frame.Args[1] = d.device  // hDevice
+	frame.Args[2] = size      // size
+	frame.Point(3, 0)         // pagesize
 	if result := int32(d.zeVirtualMemQueryPageSize.Call(&frame)); result != 0 {
 		return 0, d.failure("zeVirtualMemQueryPageSize", result, vmm.Error{Op: vmm.OpGranularity, Size: size})
 	}
@@ -99,10 +99,10 @@ func (d *Driver) Granularity(_ vmm.Granularity, size uint64) (granule uint64, er
 // Reserve reserves device addresses. It calls zeVirtualMemReserve.
 func (d *Driver) Reserve(size, _, hint uint64) (va uint64, err error) {
 	var frame dl.Frame
-	frame.Args[0] = uint64(d.context) // hContext
-	frame.Args[1] = hint              // pStart
-	frame.Args[2] = size              // size
-	frame.Point(3, 0)                 // pptr
+	frame.Args[0] = d.context // hContext
+	frame.Args[1] = hint      // pStart
+	frame.Args[2] = size      // size
+	frame.Point(3, 0)         // pptr
 	if result := int32(d.zeVirtualMemReserve.Call(&frame)); result != 0 {
 		return 0, d.failure("zeVirtualMemReserve", result, vmm.Error{Op: vmm.OpReserve, Size: size, VA: hint})
 	}
@@ -113,9 +113,9 @@ func (d *Driver) Reserve(size, _, hint uint64) (va uint64, err error) {
 // calls zeVirtualMemFree.
 func (d *Driver) Unreserve(va, size uint64) error {
 	var frame dl.Frame
-	frame.Args[0] = uint64(d.context) // hContext
-	frame.Args[1] = va                // ptr
-	frame.Args[2] = size              // size
+	frame.Args[0] = d.context // hContext
+	frame.Args[1] = va        // ptr
+	frame.Args[2] = size      // size
 	if result := int32(d.zeVirtualMemFree.Call(&frame)); result != 0 {
 		return d.failure("zeVirtualMemFree", result, vmm.Error{Op: vmm.OpUnreserve, VA: va, Size: size})
 	}
@@ -129,12 +129,12 @@ func (d *Driver) Create(size uint64, handleType vmm.HandleType, _ bool) (handle 
 		return 0, vmm.NoNumber(Backend, "zePhysicalMemCreate", handleType, vmm.Error{Op: vmm.OpCreate, Size: size})
 	}
 	var frame dl.Frame
-	frame.Args[0] = uint64(d.context) // hContext
-	frame.Args[1] = uint64(d.device)  // hDevice
-	frame.Point(2, 0)                 // desc
-	frame.Put32(0, 32)                // stype
-	frame.Put32(16, 1)                // flags
-	frame.Put64(24, size)             // size
+	frame.Args[0] = d.context // hContext
+	frame.Args[1] = d.device  // hDevice
+	frame.Point(2, 0)         // desc
+	frame.Put32(0, 32)        // stype
+	frame.Put32(16, 1)        // flags
+	frame.Put64(24, size)     // size
 	if handleType == vmm.HandleTypePosixFD {
 		frame.Link(8, 32)                         // pNext
 		frame.Put32(32, 24)                       // stype
@@ -150,8 +150,8 @@ func (d *Driver) Create(size uint64, handleType vmm.HandleType, _ bool) (handle 
 // Release gives physical memory back. It calls zePhysicalMemDestroy.
 func (d *Driver) Release(handle uint64) error {
 	var frame dl.Frame
-	frame.Args[0] = uint64(d.context) // hContext
-	frame.Args[1] = handle            // hPhysicalMemory
+	frame.Args[0] = d.context // hContext
+	frame.Args[1] = handle    // hPhysicalMemory
 	if result := int32(d.zePhysicalMemDestroy.Call(&frame)); result != 0 {
 		return d.failure("zePhysicalMemDestroy", result, vmm.Error{Op: vmm.OpRelease, Handle: handle})
 	}
@@ -161,11 +161,11 @@ func (d *Driver) Release(handle uint64) error {
 // Map maps the whole of a handle at an address inside a reservation. It calls zeVirtualMemMap.
 func (d *Driver) Map(va, size, handle uint64) error {
 	var frame dl.Frame
-	frame.Args[0] = uint64(d.context) // hContext
-	frame.Args[1] = va                // ptr
-	frame.Args[2] = size              // size
-	frame.Args[3] = handle            // hPhysicalMemory
-	frame.Args[5] = 1                 // access
+	frame.Args[0] = d.context // hContext
+	frame.Args[1] = va        // ptr
+	frame.Args[2] = size      // size
+	frame.Args[3] = handle    // hPhysicalMemory
+	frame.Args[5] = 1         // access
 	if result := int32(d.zeVirtualMemMap.Call(&frame)); result != 0 {
 		return d.failure("zeVirtualMemMap", result, vmm.Error{Op: vmm.OpMap, VA: va, Size: size, Handle: handle})
 	}
@@ -175,9 +175,9 @@ func (d *Driver) Map(va, size, handle uint64) error {
 // Unmap unmaps a whole mapping. It calls zeVirtualMemUnmap.
 func (d *Driver) Unmap(va, size uint64) error {
 	var frame dl.Frame
-	frame.Args[0] = uint64(d.context) // hContext
-	frame.Args[1] = va                // ptr
-	frame.Args[2] = size              // size
+	frame.Args[0] = d.context // hContext
+	frame.Args[1] = va        // ptr
+	frame.Args[2] = size      // size
 	if result := int32(d.zeVirtualMemUnmap.Call(&frame)); result != 0 {
 		return d.failure("zeVirtualMemUnmap", result, vmm.Error{Op: vmm.OpUnmap, VA: va, Size: size})
 	}
@@ -187,10 +187,10 @@ func (d *Driver) Unmap(va, size uint64) error {
 // Grant lets a device read and write a mapped range. It calls zeVirtualMemSetAccessAttribute.
 func (d *Driver) Grant(va, size uint64, _ int) error {
 	var frame dl.Frame
-	frame.Args[0] = uint64(d.context) // hContext
-	frame.Args[1] = va                // ptr
-	frame.Args[2] = size              // size
-	frame.Args[3] = 1                 // access
+	frame.Args[0] = d.context // hContext
+	frame.Args[1] = va        // ptr
+	frame.Args[2] = size      // size
+	frame.Args[3] = 1         // access
 	if result := int32(d.zeVirtualMemSetAccessAttribute.Call(&frame)); result != 0 {
 		return d.failure("zeVirtualMemSetAccessAttribute", result, vmm.Error{Op: vmm.OpGrant, VA: va, Size: size})
 	}
@@ -204,13 +204,13 @@ func (d *Driver) ExportFD(handle uint64) (fd int, err error) {
 		return 0, vmm.Unsupported(Backend, vmm.Error{Op: vmm.OpExportFD, Handle: handle}, "the library has no function zePhysicalMemGetProperties")
 	}
 	var frame dl.Frame
-	frame.Args[0] = uint64(d.context) // hContext
-	frame.Args[1] = handle            // hPhysicalMem
-	frame.Point(2, 0)                 // pMemProperties
-	frame.Put32(0, 131136)            // stype
-	frame.Link(8, 32)                 // pNext
-	frame.Put32(32, 26)               // stype
-	frame.Put32(48, 1)                // flags
+	frame.Args[0] = d.context // hContext
+	frame.Args[1] = handle    // hPhysicalMem
+	frame.Point(2, 0)         // pMemProperties
+	frame.Put32(0, 131136)    // stype
+	frame.Link(8, 32)         // pNext
+	frame.Put32(32, 26)       // stype
+	frame.Put32(48, 1)        // flags
 	if result := int32(d.zePhysicalMemGetProperties.Call(&frame)); result != 0 {
 		return 0, d.failure("zePhysicalMemGetProperties", result, vmm.Error{Op: vmm.OpExportFD, Handle: handle})
 	}

@@ -84,8 +84,8 @@ func (d *Driver) open(ordinal int) error {
 	}
 
 	frame = dl.Frame{}
-	frame.Args[0] = uint64(d.driver) // hDriver
-	frame.Point(1, 0)                // pCount
+	frame.Args[0] = d.driver // hDriver
+	frame.Point(1, 0)        // pCount
 	if items, result := d.zeDeviceGet.Items(&frame, 2, 0, 8, 0); result != 0 {
 		return d.failure("zeDeviceGet", result, vmm.Error{Op: vmm.OpOpen})
 	} else if err := vmm.Choose(&d.device, Backend, "zeDeviceGet", items, ordinal, func(item uint64) (bool, error) {
@@ -102,17 +102,17 @@ func (d *Driver) open(ordinal int) error {
 	}
 
 	frame = dl.Frame{}
-	frame.Args[0] = uint64(d.driver) // hDriver
-	frame.Point(1, 0)                // desc
-	frame.Put32(0, 13)               // stype
-	frame.Point(2, 24)               // phContext
+	frame.Args[0] = d.driver // hDriver
+	frame.Point(1, 0)        // desc
+	frame.Put32(0, 13)       // stype
+	frame.Point(2, 24)       // phContext
 	if result := int32(d.zeContextCreate.Call(&frame)); result != 0 {
 		return d.failure("zeContextCreate", result, vmm.Error{Op: vmm.OpOpen})
 	}
 	d.context = frame.Get64(24)
 	d.opening.Did(func() error {
 		var frame dl.Frame
-		frame.Args[0] = uint64(d.context) // hContext
+		frame.Args[0] = d.context // hContext
 		if result := int32(d.zeContextDestroy.Call(&frame)); result != 0 {
 			return d.failure("zeContextDestroy", result, vmm.Error{Op: vmm.OpOpen})
 		}

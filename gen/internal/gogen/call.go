@@ -157,6 +157,10 @@ func (c *call) param(i int, p *ir.BoundParam) {
 		c.outputs = append(c.outputs, output{p.Name, frameName, p.Type, offset, b})
 		return
 	}
+	if b.Kind == ir.BoundState && p.Type.Size == 8 { // it is kept as it is passed
+		c.set(i, p, jen.Id("d").Dot(stateName(b.Of)))
+		return
+	}
 	if code := source(b, 8); code != nil {
 		c.set(i, p, code)
 	}

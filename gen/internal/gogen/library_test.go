@@ -71,8 +71,8 @@ func f() {
 		frame.Put32(8, 4294967295)        // kind
 		frame.Put32(16, uint32(d.device)) // where.device
 	}
-	frame.Args[3] = 1                     // count
-	frame.Args[5] = uint64(d.mainContext) // context
+	frame.Args[3] = 1             // count
+	frame.Args[5] = d.mainContext // context
 	if result := int32(d.toyCreate.Call(&frame)); result != 0 {
 		return nil
 	}

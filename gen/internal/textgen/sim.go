@@ -195,7 +195,7 @@ func (p simPage) helperParam(c *simCall, b *ir.Binding, param *ir.BoundParam, in
 	case ir.BoundConst:
 		c.Refuse = append(c.Refuse, fmt.Sprintf("%s != %d", simNumber(param), *param.Const))
 	case ir.BoundItems:
-		c.items(b, param, b.Plays.Outputs[*out])
+		c.items(param, b.Plays.Outputs[*out])
 		*out++
 	case ir.BoundStruct:
 		c.Refuse = append(c.Refuse, "!"+param.Name)
@@ -263,7 +263,7 @@ func (c *simCall) take(name, value string, pointer bool) {
 }
 
 // items stores objects, as many as there is room for, and how many there are.
-func (c *simCall) items(b *ir.Binding, param *ir.BoundParam, object string) {
+func (c *simCall) items(param *ir.BoundParam, object string) {
 	c.Refuse = append(c.Refuse, "!"+param.Of)
 	c.After = append(c.After, fmt.Sprintf("sim_list(SIM_%s, %s, %s);", strings.ToUpper(object), param.Of, param.Name))
 }
@@ -326,7 +326,7 @@ func (p simPage) operationParam(c *simCall, b *ir.Binding, param *ir.BoundParam)
 	case param.Kind == ir.BoundCount:
 		c.Refuse = append(c.Refuse, param.Name+" != 1")
 	case param.Kind == ir.BoundItems:
-		c.items(b, param, "device")
+		c.items(param, "device")
 	case b.Counts(param.Name):
 	case param.Kind == ir.BoundLength:
 		p.lengthParam(c, b, param)
