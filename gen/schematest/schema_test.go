@@ -110,7 +110,7 @@ func assertAgreement(t *testing.T, k kind, text string, loads func() bool) {
 
 // loads tells whether files, by their paths, have no mistakes at all.
 func loads(files fstest.MapFS) bool {
-	_, err := ir.LoadFS(files)
+	_, err := ir.LoadFS(files, ir.Project)
 	return err == nil
 }
 

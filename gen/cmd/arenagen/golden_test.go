@@ -58,7 +58,7 @@ func withOutputs(t *testing.T, archive *txtar.Archive) *txtar.Archive {
 			specs[file.Name] = &fstest.MapFile{Data: file.Data}
 		}
 	}
-	model, err := ir.LoadFS(specs)
+	model, err := ir.LoadFS(specs, ir.Project)
 	require.NoError(t, err)
 	module, err := emit.OpenModule(repository)
 	require.NoError(t, err)

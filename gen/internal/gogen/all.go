@@ -7,30 +7,25 @@ import (
 	"github.com/arenagen/arenagen/gen/internal/ir"
 )
 
-// allFile renders the list of every backend, where there are several.
+// allFile renders the list of every backend.
 //
 //	// Backends are all backends, those that drive devices first. One without devices is not taken unless it is named.
 //	func Backends() []registry.Backend {
 //		return <registered>
 //	}
-func allFile(m *ir.Model) []emit.File {
-	libraries := m.Libraries()
-	last := libraries[len(libraries)-1]
-	if len(last.Backends) < 2 {
-		return nil
-	}
+func allFile(all *ir.SharedLibrary) emit.File {
 	var packages []string
-	for _, b := range last.Backends {
-		packages = append(packages, backendPath(b))
+	for _, b := range all.Backends {
+		packages = append(packages, b.ImportPath())
 	}
 	f := newFile(allPath, "all", packages...)
 	add(f, doc("Backends are all backends, those that drive devices first. One without devices is not taken unless it is named.").
 		Func().Id("Backends").Params().Index().Qual(registryPath, "Backend").
-		Block(jen.Return(registered(last.Backends))))
-	for _, b := range last.Backends {
+		Block(jen.Return(registered(all.Backends))))
+	for _, b := range all.Backends {
 		add(f, openRegistered(b))
 	}
-	return []emit.File{file("backends/all/zz_generated_backends.go", f, nil, last.Sources...)}
+	return file("backends/all/zz_generated_backends.go", f, nil, all.Sources...)
 }
 
 // registered renders
@@ -44,11 +39,11 @@ func registered(backends []*ir.Backend) jen.Code {
 	var entries []jen.Code
 	for _, b := range backends {
 		entry := []jen.Code{
-			keyed(jen.Id("Name"), jen.Qual(backendPath(b), "Backend")),
+			keyed(jen.Id("Name"), jen.Qual(b.ImportPath(), "Backend")),
 			keyed(jen.Id("Title"), jen.Lit(b.Title)),
 		}
 		if b.Library != nil {
-			entry = append(entry, keyed(jen.Id("Override"), jen.Qual(backendPath(b), "Override")))
+			entry = append(entry, keyed(jen.Id("Override"), jen.Qual(b.ImportPath(), "Override")))
 		}
 		if b.Library != nil || len(backends) == 1 {
 			entry = append(entry, keyed(jen.Id("Auto"), jen.True()))
@@ -73,8 +68,8 @@ func openName(b *ir.Backend) string { return "open" + ir.GoExported(b.Name) }
 func openRegistered(b *ir.Backend) jen.Code {
 	return jen.Func().Id(openName(b)).Params(jen.Id("device").Int(), jen.Id("text").String()).
 		Params(jen.Op("*").Qual(vmmPath, "Device"), jen.Error()).Block(
-		jen.List(jen.Id("options"), jen.Err()).Op(":=").Qual(backendPath(b), "ParseOptions").Call(jen.Id("text")),
+		jen.List(jen.Id("options"), jen.Err()).Op(":=").Qual(b.ImportPath(), "ParseOptions").Call(jen.Id("text")),
 		jen.If(jen.Err().Op("!=").Nil()).Block(jen.Return(jen.Nil(), jen.Err())),
-		jen.Return(jen.Qual(backendPath(b), "Open").Call(jen.Id("device"), jen.Id("options"))),
+		jen.Return(jen.Qual(b.ImportPath(), "Open").Call(jen.Id("device"), jen.Id("options"))),
 	)
 }

@@ -15,7 +15,7 @@ func contractFile(c *ir.Contract) emit.File {
 	add(f, capabilities(c.Capabilities), quirks(c.Quirks))
 	add(f, operations(c.Operations)...)
 	add(f, driverInterface(c.Operations))
-	return file("arena/vmm/zz_generated_contract.go", f, contractOrigins(c), specContract)
+	return file("arena/vmm/zz_generated_contract.go", f, contractOrigins(c), c.Pos.File)
 }
 
 func contractOrigins(c *ir.Contract) []emit.Origin {

@@ -16,7 +16,7 @@ func driverFile(c *ir.Contract, b *ir.Backend) emit.File {
 	if b.Library != nil {
 		return libraryDriverFile(c, b)
 	}
-	f := newFile(backendPath(b), b.Name, b.Provider.Package)
+	f := newFile(b.ImportPath(), b.Name, b.Provider.Package)
 	f.PackageComment(docText(fmt.Sprintf("Package %s is the %s backend: %s", b.Name, b.Name, prose.Inside(b.Description))))
 	add(f,
 		backendConstant(b),
@@ -37,8 +37,8 @@ func driverFile(c *ir.Contract, b *ir.Backend) emit.File {
 	for _, e := range numberedEnums(b) {
 		add(f, numberFunction(e))
 	}
-	place := fmt.Sprintf("backends/%s/zz_generated_driver.go", b.Name)
-	return file(place, f, driverOrigins(b), specContract, b.File)
+	place := b.Generated("driver")
+	return file(place, f, driverOrigins(b), c.Pos.File, b.File)
 }
 
 // openingOperation finds the operation that makes a driver. Every contract has one.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/arenagen/arenagen/gen/internal/diag"
 	"github.com/arenagen/arenagen/gen/internal/ir"
 )
 
@@ -12,7 +13,7 @@ func TestBackendConstant(t *testing.T) {
 	assertRenders(t, `
 // Backend is the backend's name.
 const Backend = "stub"
-`, backendConstant(&ir.Backend{Name: "stub"}))
+`, backendConstant(&ir.Backend{Tree: ir.Project, Name: "stub"}))
 }
 
 func TestDriverType(t *testing.T) {
@@ -56,7 +57,7 @@ func Open(device int, options Options) (*vmm.Device, error) {
 }
 
 func TestOpeningOperation(t *testing.T) {
-	contract := &ir.Contract{Name: "vmm", Operations: testOperations()}
+	contract := &ir.Contract{Pos: diag.Pos{File: "spec/vmm.yaml"}, Name: "vmm", Operations: testOperations()}
 	assert.Equal(t, "open", openingOperation(contract).Name)
 	contract.Operations = contract.Operations[1:]
 	assert.PanicsWithValue(t, "no operation of contract vmm opens a driver", func() { openingOperation(contract) })
@@ -65,9 +66,9 @@ func TestOpeningOperation(t *testing.T) {
 func TestDriverFile(t *testing.T) {
 	kind := enumValue("kind", "kind", handleType)
 	operations := append(testOperations(), operation("turn", "Turn", "Turns it.", []*ir.Value{kind}, nil))
-	contract := &ir.Contract{Name: "vmm", Operations: operations}
+	contract := &ir.Contract{Pos: diag.Pos{File: "spec/vmm.yaml"}, Name: "vmm", Operations: operations}
 	backend := &ir.Backend{
-		File: "spec/backends/toy.yaml", Name: "toy", Description: "A toy.",
+		Tree: ir.Project, File: "spec/backends/toy.yaml", Name: "toy", Description: "A toy.",
 		Provider: hostvmm,
 		Result:   &ir.Result{Type: "hostvmm.Result"},
 		Enums:    []*ir.EnumMap{driverHandleType},

@@ -13,9 +13,9 @@ import (
 func exportsFile(abi *ir.ABI, l *ir.SharedLibrary) emit.File {
 	var packages []string
 	for _, b := range l.Backends {
-		packages = append(packages, backendPath(b))
+		packages = append(packages, b.ImportPath())
 	}
-	f := newFile(modulePath+"/"+l.Folder, "main", packages...)
+	f := newFile(l.Import, "main", packages...)
 	f.PackageComment("// Command lib" + l.Target + " is the shared library of " + carried(l) + ". It converts types")
 	f.PackageComment("// and nothing else: capi.Library does the work, and the guard stands in front.")
 	f.CgoPreamble(`#include "guard.h"`)
@@ -36,7 +36,7 @@ func exportsFile(abi *ir.ABI, l *ir.SharedLibrary) emit.File {
 			origins = append(origins, emit.Origin{Name: function.ExportName, Pos: function.Pos})
 		}
 	}
-	return file(l.Folder+"/zz_generated_exports.go", f, origins, append([]string{specABI}, l.Sources...)...)
+	return file(l.Folder+"/zz_generated_exports.go", f, origins, append([]string{abi.Pos.File}, l.Sources...)...)
 }
 
 // carried says which backends a library carries.

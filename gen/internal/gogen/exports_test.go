@@ -120,8 +120,8 @@ func (callbacks) AllocateCallback(function, user uintptr, size uint64) (handle u
 }
 
 func TestExportsFrame(t *testing.T) {
-	backend := &ir.Backend{Name: "stub", Title: "Host memory"}
-	vendor := &ir.Backend{Name: "cuda", Title: "CUDA", Library: &ir.Library{}}
+	backend := &ir.Backend{Tree: ir.Project, Name: "stub", Title: "Host memory"}
+	vendor := &ir.Backend{Tree: ir.Project, Name: "cuda", Title: "CUDA", Library: &ir.Library{}}
 	tests := map[string]struct {
 		code jen.Code
 		want string

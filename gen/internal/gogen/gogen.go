@@ -9,13 +9,22 @@ import (
 	"github.com/arenagen/arenagen/gen/internal/ir"
 )
 
-// Files renders all Go outputs. They are not formatted yet.
+// Files renders all Go outputs of this project. They are not formatted yet.
 func Files(m *ir.Model) []emit.File {
-	files := []emit.File{
+	files := append(BackendFiles(m),
 		contractFile(m.Contract),
 		abiFile(m.ABI),
 		layoutFile(m.ABI),
+	)
+	if all := m.Everything(); all != nil {
+		files = append(files, exportsFile(m.ABI, all), allFile(all))
 	}
+	return files
+}
+
+// BackendFiles renders the Go outputs that each backend has, in whatever project.
+func BackendFiles(m *ir.Model) []emit.File {
+	var files []emit.File
 	for _, b := range m.Backends {
 		files = append(files,
 			driverFile(m.Contract, b),
@@ -29,5 +38,5 @@ func Files(m *ir.Model) []emit.File {
 	for _, l := range m.Libraries() {
 		files = append(files, exportsFile(m.ABI, l))
 	}
-	return append(files, allFile(m)...)
+	return files
 }

@@ -18,7 +18,7 @@ import (
 // assertRenders compares declarations of the stub backend's package, formatted, with what is wanted.
 func assertRenders(t *testing.T, want string, declarations ...jen.Code) {
 	t.Helper()
-	assertRendersIn(t, backendPath(&ir.Backend{Name: "stub"}), want, declarations...)
+	assertRendersIn(t, (&ir.Backend{Tree: ir.Project, Name: "stub"}).ImportPath(), want, declarations...)
 }
 
 // assertRendersIn is assertRenders for another package.

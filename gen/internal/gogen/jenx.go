@@ -13,28 +13,16 @@ import (
 	"github.com/arenagen/arenagen/gen/internal/prose"
 )
 
-// The specs, below the root.
+// The packages that generated code stands on.
 const (
-	specABI      = "spec/abi.yaml"
-	specContract = "spec/vmm.yaml"
+	arenaPath    = ir.ModulePath + "/arena"
+	vmmPath      = ir.ModulePath + "/arena/vmm"
+	capiPath     = ir.ModulePath + "/backends/kit/capi"
+	optionsPath  = ir.ModulePath + "/backends/kit/options"
+	dlPath       = ir.ModulePath + "/backends/kit/dl"
+	registryPath = ir.ModulePath + "/backends/kit/registry"
+	allPath      = ir.ModulePath + "/backends/all"
 )
-
-// modulePath is the module that the outputs belong to.
-const modulePath = "github.com/arenagen/arenagen"
-
-// The packages that generated code lies in or stands on.
-const (
-	arenaPath    = modulePath + "/arena"
-	vmmPath      = modulePath + "/arena/vmm"
-	capiPath     = modulePath + "/backends/kit/capi"
-	optionsPath  = modulePath + "/backends/kit/options"
-	dlPath       = modulePath + "/backends/kit/dl"
-	registryPath = modulePath + "/backends/kit/registry"
-	allPath      = modulePath + "/backends/all"
-)
-
-// backendPath is the import path of a backend's package.
-func backendPath(b *ir.Backend) string { return modulePath + "/backends/" + b.Name }
 
 // newFile begins a file of a package. The names of imported packages are the last
 // elements of their paths.

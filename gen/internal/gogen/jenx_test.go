@@ -82,9 +82,9 @@ func TestFile(t *testing.T) {
 	f := newFile(vmmPath, "vmm")
 	add(f, jen.Type().Id("T").Struct(jen.Id("op").Qual(vmmPath, "Op"), jen.Id("arena").Op("*").Qual(arenaPath, "Arena")))
 	origins := []emit.Origin{{Name: "T"}}
-	got := file("arena/vmm/zz_generated_x.go", f, origins, specContract, specABI)
+	got := file("arena/vmm/zz_generated_x.go", f, origins, "spec/vmm.yaml", "spec/abi.yaml")
 	assert.Equal(t, "arena/vmm/zz_generated_x.go", got.Path)
-	assert.Equal(t, []string{specContract, specABI}, got.Sources)
+	assert.Equal(t, []string{"spec/vmm.yaml", "spec/abi.yaml"}, got.Sources)
 	assert.Equal(t, origins, got.Origins)
 	assert.True(t, emit.HasHeader(got.Content))
 	content := string(got.Content)

@@ -12,7 +12,7 @@ import (
 func layoutFile(abi *ir.ABI) emit.File {
 	f := newFile(capiPath, "capi")
 	add(f, layout(abi.Structs))
-	return file("backends/kit/capi/zz_generated_layout.go", f, nil, specABI)
+	return file("backends/kit/capi/zz_generated_layout.go", f, nil, abi.Pos.File)
 }
 
 // layout renders

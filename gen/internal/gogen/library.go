@@ -13,7 +13,7 @@ import (
 
 // libraryFile renders how a vendor's library is loaded and a device is opened with it.
 func libraryFile(b *ir.Backend) emit.File {
-	f := newFile(backendPath(b), b.Name)
+	f := newFile(b.ImportPath(), b.Name)
 	lib := b.Library
 	add(f,
 		libraryNames(lib),
@@ -38,7 +38,7 @@ func libraryFile(b *ir.Backend) emit.File {
 	for _, s := range lib.Scopes {
 		origins = append(origins, emit.Origin{Name: "Driver." + scopeName(s.Name), Pos: s.Pos})
 	}
-	return file(fmt.Sprintf("backends/%s/zz_generated_library.go", b.Name), f, origins, b.File)
+	return file(b.Generated("library"), f, origins, b.File)
 }
 
 // libraryNames renders

@@ -13,7 +13,7 @@ import (
 
 // libraryDriverFile renders the driver of a backend that calls a vendor's library.
 func libraryDriverFile(c *ir.Contract, b *ir.Backend) emit.File {
-	f := newFile(backendPath(b), b.Name)
+	f := newFile(b.ImportPath(), b.Name)
 	f.PackageComment(docText(fmt.Sprintf("Package %s is the %s backend: %s", b.Name, b.Name, prose.Inside(b.Description))))
 	add(f,
 		backendConstant(b),
@@ -37,7 +37,7 @@ func libraryDriverFile(c *ir.Contract, b *ir.Backend) emit.File {
 	for _, e := range valuedEnums(b) {
 		add(f, valueFunction(e))
 	}
-	return file(fmt.Sprintf("backends/%s/zz_generated_driver.go", b.Name), f, driverOrigins(b), specContract, b.File)
+	return file(b.Generated("driver"), f, driverOrigins(b), c.Pos.File, b.File)
 }
 
 // libraryDriverType renders

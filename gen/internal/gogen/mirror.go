@@ -24,7 +24,7 @@ func abiFile(abi *ir.ABI) emit.File {
 		add(f, mirror(s))
 	}
 	add(f, callbacks(abi.Callbacks))
-	return file("backends/kit/capi/zz_generated_abi.go", f, abiOrigins(abi), specABI)
+	return file("backends/kit/capi/zz_generated_abi.go", f, abiOrigins(abi), abi.Pos.File)
 }
 
 func abiOrigins(abi *ir.ABI) []emit.Origin {

@@ -13,7 +13,7 @@ import (
 
 // optionsFile renders what can be set when a device of a backend is opened.
 func optionsFile(b *ir.Backend) emit.File {
-	f := newFile(backendPath(b), b.Name, providerPackages(b)...)
+	f := newFile(b.ImportPath(), b.Name, providerPackages(b)...)
 	add(f, optionsType(b.Options))
 	for _, o := range b.Options {
 		if len(o.Values) > 0 {
@@ -28,7 +28,7 @@ func optionsFile(b *ir.Backend) emit.File {
 	if b.Provider != nil {
 		add(f, optionsForDriver(b))
 	}
-	place := fmt.Sprintf("backends/%s/zz_generated_options.go", b.Name)
+	place := b.Generated("options")
 	return file(place, f, optionOrigins(b), b.File)
 }
 

@@ -1,7 +1,6 @@
 package gogen
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/dave/jennifer/jen"
@@ -12,14 +11,14 @@ import (
 
 // resultsFile renders what a driver's functions answer.
 func resultsFile(b *ir.Backend) emit.File {
-	f := newFile(backendPath(b), b.Name, providerPackages(b)...)
+	f := newFile(b.ImportPath(), b.Name, providerPackages(b)...)
 	failure, name := failureFunction, "failure"
 	if b.Library != nil {
 		failure, name = libraryFailure, "Driver.failure"
 	}
 	add(f, resultTable(b.Result), failure(b))
 	origins := []emit.Origin{{Name: "results", Pos: b.Result.Pos}, {Name: name, Pos: b.Result.Pos}}
-	place := fmt.Sprintf("backends/%s/zz_generated_results.go", b.Name)
+	place := b.Generated("results")
 	return file(place, f, origins, b.File)
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/arenagen/arenagen/gen/internal/specfile"
 )
 
-// folders are the names below backends/ that no backend can have.
+// folders are the names that no backend can have: they are something else below backends/.
 var folders = []string{"all", "kit", "sim"}
 
 // A backendResolver makes a Backend out of its declaration.
@@ -26,7 +26,7 @@ type backendResolver struct {
 }
 
 // resolveBackend resolves one of spec/backends and adds what is wrong to mistakes.
-func resolveBackend(decl *specfile.Backend, contract *Contract, mistakes *diag.List) *Backend {
+func resolveBackend(decl *specfile.Backend, tree Tree, contract *Contract, mistakes *diag.List) *Backend {
 	r := &backendResolver{
 		mistakes: mistakes,
 		decl:     decl,
@@ -34,6 +34,7 @@ func resolveBackend(decl *specfile.Backend, contract *Contract, mistakes *diag.L
 		carried:  map[*EnumMap]bool{},
 		backend: &Backend{
 			Pos:         decl.Name.Pos,
+			Tree:        tree,
 			File:        decl.Pos.File,
 			Name:        decl.Name.Value,
 			Title:       decl.Title.Value,

@@ -48,7 +48,7 @@ func TestDrivers(t *testing.T) {
 	name := filepath.Join(testdata, "drivers.txtar")
 	archive, err := txtar.ParseFile(name)
 	require.NoError(t, err)
-	model, err := ir.LoadFS(drivers(t))
+	model, err := ir.LoadFS(drivers(t), ir.Project)
 	require.NoError(t, err)
 	described := 0
 	for _, b := range model.Backends {
@@ -134,7 +134,7 @@ func carried(b ir.Bound) string {
 func BenchmarkDrivers(b *testing.B) {
 	files := drivers(b)
 	for b.Loop() {
-		_, err := ir.LoadFS(files)
+		_, err := ir.LoadFS(files, ir.Project)
 		require.NoError(b, err)
 	}
 }
@@ -151,7 +151,7 @@ func TestCapabilities(t *testing.T) {
 			require.NoError(t, err)
 			files := overlay(tiny(t), archive)
 			delete(files, "spec/backends/stub.yaml")
-			model, err := ir.LoadFS(files)
+			model, err := ir.LoadFS(files, ir.Project)
 			require.NoError(t, err)
 			require.Len(t, model.Backends, 2)
 			for i, b := range model.Backends {

@@ -250,6 +250,7 @@ type Value struct {
 // A Backend binds one driver to the contract.
 type Backend struct {
 	Pos          diag.Pos `json:"-"`
+	Tree         Tree     `json:"-"`
 	File         string   // spec/backends/stub.yaml
 	Name         string   // stub: the package's name too
 	Title        string

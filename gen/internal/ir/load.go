@@ -12,18 +12,11 @@ import (
 	"github.com/arenagen/arenagen/gen/internal/specfile"
 )
 
-// Where the specs are, below the root of a project.
-const (
-	abiFile      = "spec/abi.yaml"
-	contractFile = "spec/vmm.yaml"
-	backendsDir  = "spec/backends"
-)
-
-// Load reads the specs below a directory and resolves them. All mistakes in them
+// Load reads the specs of this project below its root and resolves them. All mistakes in them
 // come back as one *diag.Error, with positions relative to root; any other error
 // means that a file could not be read.
 func Load(root string) (*Model, error) {
-	model, err := LoadFS(os.DirFS(root))
+	model, err := LoadFS(os.DirFS(root), Project)
 	var mistakes *diag.Error
 	if err != nil && !errors.As(err, &mistakes) {
 		return nil, fmt.Errorf("load the specs below %s: %w", root, err)
@@ -31,22 +24,22 @@ func Load(root string) (*Model, error) {
 	return model, err
 }
 
-// LoadFS is Load from a file system.
-func LoadFS(fsys fs.FS) (*Model, error) {
+// LoadFS is Load from a file system, of the project with a tree.
+func LoadFS(fsys fs.FS, tree Tree) (*Model, error) {
 	var mistakes diag.List
-	abi, err := read(fsys, abiFile, specfile.ABIFormat, &mistakes)
+	abi, err := read(fsys, tree.ABI, specfile.ABIFormat, &mistakes)
 	if err != nil {
 		return nil, err
 	}
-	contract, err := read(fsys, contractFile, specfile.ContractFormat, &mistakes)
+	contract, err := read(fsys, tree.Contract, specfile.ContractFormat, &mistakes)
 	if err != nil {
 		return nil, err
 	}
-	backends, err := readBackends(fsys, &mistakes)
+	backends, err := readBackends(fsys, tree.Specs, &mistakes)
 	if err != nil {
 		return nil, err
 	}
-	model := Resolve(abi, contract, backends, &mistakes)
+	model := Resolve(tree, abi, contract, backends, &mistakes)
 	if err := mistakes.Err(); err != nil {
 		return nil, err
 	}
@@ -54,8 +47,8 @@ func LoadFS(fsys fs.FS) (*Model, error) {
 }
 
 // readBackends reads the files of all backends, in the order of their names.
-func readBackends(fsys fs.FS, mistakes *diag.List) ([]*specfile.Backend, error) {
-	names, err := backendFiles(fsys, mistakes)
+func readBackends(fsys fs.FS, folder string, mistakes *diag.List) ([]*specfile.Backend, error) {
+	names, err := backendFiles(fsys, folder, mistakes)
 	if err != nil {
 		return nil, err
 	}
@@ -74,14 +67,14 @@ func readBackends(fsys fs.FS, mistakes *diag.List) ([]*specfile.Backend, error) 
 
 // backendFiles lists the files of all backends, sorted. Other files may lie beside
 // them, but none that was likely meant as one.
-func backendFiles(fsys fs.FS, mistakes *diag.List) ([]string, error) {
-	entries, err := fs.ReadDir(fsys, backendsDir)
+func backendFiles(fsys fs.FS, folder string, mistakes *diag.List) ([]string, error) {
+	entries, err := fs.ReadDir(fsys, folder)
 	if err != nil {
 		return nil, err
 	}
 	var names []string
 	for _, entry := range entries {
-		name := path.Join(backendsDir, entry.Name())
+		name := path.Join(folder, entry.Name())
 		switch path.Ext(name) {
 		case ".yaml":
 			names = append(names, name)
@@ -90,7 +83,7 @@ func backendFiles(fsys fs.FS, mistakes *diag.List) ([]string, error) {
 		}
 	}
 	if len(names) == 0 {
-		mistakes.Add(diag.Pos{File: backendsDir}, "there is no backend, expected at least one .yaml file")
+		mistakes.Add(diag.Pos{File: folder}, "there is no backend, expected at least one .yaml file")
 	}
 	return names, nil
 }
@@ -116,7 +109,7 @@ func read[T any](fsys fs.FS, name string, format specfile.Format[T], mistakes *d
 
 // Resolve makes the model out of the declarations and adds what is wrong to
 // mistakes. A file that could not be read is nil; what depends on it is left out.
-func Resolve(abi *specfile.ABI, contract *specfile.Contract, backends []*specfile.Backend, mistakes *diag.List) *Model {
+func Resolve(tree Tree, abi *specfile.ABI, contract *specfile.Contract, backends []*specfile.Backend, mistakes *diag.List) *Model {
 	model := &Model{}
 	if abi != nil {
 		model.ABI = resolveABI(abi, mistakes)
@@ -126,7 +119,7 @@ func Resolve(abi *specfile.ABI, contract *specfile.Contract, backends []*specfil
 	}
 	model.Contract = resolveContract(contract, mistakes)
 	for _, decl := range backends {
-		model.Backends = append(model.Backends, resolveBackend(decl, model.Contract, mistakes))
+		model.Backends = append(model.Backends, resolveBackend(decl, tree, model.Contract, mistakes))
 	}
 	return model
 }

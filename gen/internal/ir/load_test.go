@@ -47,7 +47,7 @@ func overlay(files fstest.MapFS, archive *txtar.Archive) fstest.MapFS {
 // mistakes loads specs that are wrong and returns a line for each mistake.
 func mistakes(tb testing.TB, fsys fs.FS) string {
 	tb.Helper()
-	model, err := ir.LoadFS(fsys)
+	model, err := ir.LoadFS(fsys, ir.Project)
 	var wrong *diag.Error
 	require.ErrorAs(tb, err, &wrong)
 	assert.Nil(tb, model)
@@ -80,7 +80,7 @@ func TestLoadTheRealSpecs(t *testing.T) {
 }
 
 func TestLoadTinySpecs(t *testing.T) {
-	_, err := ir.LoadFS(tiny(t))
+	_, err := ir.LoadFS(tiny(t), ir.Project)
 	require.NoError(t, err)
 }
 
@@ -89,7 +89,7 @@ func TestModel(t *testing.T) {
 	name := filepath.Join(testdata, "model.txtar")
 	archive, err := txtar.ParseFile(name)
 	require.NoError(t, err)
-	model, err := ir.LoadFS(overlay(fstest.MapFS{}, archive))
+	model, err := ir.LoadFS(overlay(fstest.MapFS{}, archive), ir.Project)
 	require.NoError(t, err)
 	compareGolden(t, name, archive, "want/model.json", dump(t, model))
 }
@@ -107,7 +107,7 @@ func TestLibrary(t *testing.T) {
 	name := filepath.Join(testdata, "library.txtar")
 	archive, err := txtar.ParseFile(name)
 	require.NoError(t, err)
-	model, err := ir.LoadFS(overlay(tiny(t), archive))
+	model, err := ir.LoadFS(overlay(tiny(t), archive), ir.Project)
 	require.NoError(t, err)
 	compareGolden(t, name, archive, "want/backends.json", dump(t, &ir.Model{Backends: model.Backends}))
 }
@@ -175,7 +175,7 @@ func TestLongText(t *testing.T) {
 			abi := string(files["spec/abi.yaml"].Data)
 			abi = strings.Replace(abi, "A tiny interface.", strings.Repeat("a", tt.bytes), 1)
 			files["spec/abi.yaml"].Data = []byte(abi)
-			_, err := ir.LoadFS(files)
+			_, err := ir.LoadFS(files, ir.Project)
 			if tt.want == "" {
 				assert.NoError(t, err)
 			} else {
@@ -189,7 +189,7 @@ func TestLargestFile(t *testing.T) {
 	files := tiny(t)
 	abi := files["spec/abi.yaml"]
 	abi.Data = append(abi.Data, strings.Repeat("#", specfile.MaxFileSize-len(abi.Data))...)
-	_, err := ir.LoadFS(files)
+	_, err := ir.LoadFS(files, ir.Project)
 	assert.NoError(t, err)
 }
 
@@ -204,7 +204,7 @@ func TestManyMistakes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			files := tiny(t)
 			files["spec/abi.yaml"].Data = []byte(strings.Repeat(line, 10*diag.MaxMistakes))
-			_, err := ir.LoadFS(files)
+			_, err := ir.LoadFS(files, ir.Project)
 			var wrong *diag.Error
 			require.ErrorAs(t, err, &wrong)
 			assert.LessOrEqual(t, len(wrong.Diagnostics), diag.MaxMistakes)
@@ -219,7 +219,7 @@ func TestUnreadableFiles(t *testing.T) {
 		t.Run(name+" is missing", func(t *testing.T) {
 			files := tiny(t)
 			delete(files, name)
-			_, err := ir.LoadFS(files)
+			_, err := ir.LoadFS(files, ir.Project)
 			require.ErrorIs(t, err, fs.ErrNotExist)
 			assert.ErrorContains(t, err, name)
 		})
@@ -227,7 +227,7 @@ func TestUnreadableFiles(t *testing.T) {
 	t.Run("a folder has the name of a file", func(t *testing.T) {
 		files := tiny(t)
 		files["spec/backends/cuda.yaml/x"] = &fstest.MapFile{}
-		_, err := ir.LoadFS(files)
+		_, err := ir.LoadFS(files, ir.Project)
 		var wrong *diag.Error
 		require.Error(t, err)
 		assert.NotErrorAs(t, err, &wrong)
@@ -291,7 +291,7 @@ func requireModelOrMistakes(t *testing.T, files fstest.MapFS, name string, text 
 	t.Helper()
 	files = maps.Clone(files)
 	files[name] = &fstest.MapFile{Data: text}
-	model, err := ir.LoadFS(files)
+	model, err := ir.LoadFS(files, ir.Project)
 	if err == nil {
 		require.NotNil(t, model)
 		return

@@ -2,7 +2,7 @@ package ir
 
 import (
 	"cmp"
-	"fmt"
+	"path"
 	"slices"
 )
 
@@ -14,27 +14,37 @@ type SharedLibrary struct {
 	Name     string // cuda, all
 	Target   string // arenagen_cuda, arenagen: the file is lib<target>.so
 	Folder   string // backends/cuda/libarenagen_cuda
+	Import   string // its import path
 	Title    string
 	Backends []*Backend // those that drive devices before those that play them
 	Sources  []string   // where the backends are said
 }
 
-// Libraries are the shared libraries that follow from the specs.
+// Libraries are the shared libraries of one backend each.
 func (m *Model) Libraries() []*SharedLibrary {
 	var libraries []*SharedLibrary
 	for _, b := range m.Backends {
-		l := &SharedLibrary{Name: b.Name, Target: m.ABI.Name + "_" + b.Name, Title: b.Title, Backends: []*Backend{b}, Sources: []string{b.File}}
-		libraries = append(libraries, l)
-	}
-	if len(m.Backends) > 1 {
-		all := &SharedLibrary{Name: allLibrary, Target: m.ABI.Name, Title: "all of them", Backends: slices.Clone(m.Backends), Sources: []string{"spec/backends"}}
-		slices.SortStableFunc(all.Backends, func(a, b *Backend) int { return cmp.Compare(playing(a), playing(b)) })
-		libraries = append(libraries, all)
-	}
-	for _, l := range libraries {
-		l.Folder = fmt.Sprintf("backends/%s/lib%s", l.Name, l.Target)
+		target := m.ABI.Name + "_" + b.Name
+		libraries = append(libraries, &SharedLibrary{
+			Name: b.Name, Target: target, Title: b.Title, Backends: []*Backend{b}, Sources: []string{b.File},
+			Folder: path.Join(b.Folder(), "lib"+target), Import: path.Join(b.ImportPath(), "lib"+target),
+		})
 	}
 	return libraries
+}
+
+// Everything is the library of this project that carries every backend, nil where there are not several.
+func (m *Model) Everything() *SharedLibrary {
+	if len(m.Backends) < 2 {
+		return nil
+	}
+	folder := path.Join(withName(Project.Package, allLibrary), "lib"+m.ABI.Name)
+	all := &SharedLibrary{
+		Name: allLibrary, Target: m.ABI.Name, Title: "all of them", Backends: slices.Clone(m.Backends), Sources: []string{Project.Specs},
+		Folder: folder, Import: path.Join(Project.Module, folder),
+	}
+	slices.SortStableFunc(all.Backends, func(a, b *Backend) int { return cmp.Compare(playing(a), playing(b)) })
+	return all
 }
 
 // playing is 1 for a backend that plays its devices.

@@ -43,7 +43,7 @@ func (l library) backend(file string) (*ir.Backend, error) {
 		return nil, err
 	}
 	var mistakes diag.List
-	model := ir.Resolve(nil, specfile.ContractFormat.Parse(contract, []byte(contractText), &mistakes),
+	model := ir.Resolve(ir.Project, nil, specfile.ContractFormat.Parse(contract, []byte(contractText), &mistakes),
 		[]*specfile.Backend{specfile.BackendFormat.Parse(file, []byte(text), &mistakes)}, &mistakes)
 	if err := mistakes.Err(); err != nil {
 		return nil, err

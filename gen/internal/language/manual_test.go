@@ -75,7 +75,7 @@ result: {type: result, ok: 0, codes: [{name: X, value: 1, class: unknown}]}
 functions: [{name: f, params: [{name: p, type: unheard_of, role: in}]}]
 `)},
 	}
-	_, err := ir.LoadFS(specs)
+	_, err := ir.LoadFS(specs, ir.Project)
 	lists := regexp.MustCompile(`unknown type "unheard_of", expected one of (.*)`).FindAllStringSubmatch(err.Error(), -1)
 	require.Len(t, lists, 2, err)
 	text := page(t)

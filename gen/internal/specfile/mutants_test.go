@@ -131,7 +131,7 @@ func (l loaded) resolve(mistakes *diag.List) *ir.Model {
 			backends = append(backends, l.backends[name])
 		}
 	}
-	return ir.Resolve(l.abi, l.contract, backends, mistakes)
+	return ir.Resolve(ir.Project, l.abi, l.contract, backends, mistakes)
 }
 
 // facts are what a model says: a text for every path. An element of a list is named where it has a

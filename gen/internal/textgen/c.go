@@ -13,25 +13,31 @@ import (
 	"github.com/arenagen/arenagen/gen/internal/prose"
 )
 
-// cFiles renders the header and the listing of the ABI, and what each library adds in C.
-func cFiles(m *ir.Model) []emit.File {
-	header := cFile(m, "include/"+m.ABI.Name+".h", "header.tmpl", struct{ ABI *ir.ABI }{m.ABI}, specABI)
-	files := []emit.File{
-		header,
-		cFile(m, "include/"+m.ABI.Name+".abi", "listing.tmpl", m.ABI, specABI),
+// headerFiles renders the header and the listing of the ABI.
+func headerFiles(m *ir.Model) []emit.File {
+	return []emit.File{
+		headerFile(m, "include"),
+		cFile(m, "include/"+m.ABI.Name+".abi", "listing.tmpl", m.ABI, m.ABI.Pos.File),
 	}
-	for _, library := range m.Libraries() {
-		folder := library.Folder
-		guard := guardOf(m.ABI, library)
-		files = append(files,
-			// cgo tracks headers in a package's own folder only, so each has a copy.
-			emit.File{Path: path.Join(folder, path.Base(header.Path)), Content: header.Content, Sources: header.Sources, Origins: header.Origins},
-			cFile(m, path.Join(folder, "guard.h"), "guard.h.tmpl", guard, specABI),
-			cFile(m, path.Join(folder, "guard.c"), "guard.c.tmpl", guard, append([]string{specABI}, library.Sources...)...),
-			cFile(m, path.Join(folder, "exports.map"), "exports.map.tmpl", m.ABI, specABI),
-		)
+}
+
+// headerFile renders the header of the ABI into a folder. cgo tracks headers in a package's own folder
+// only, so each library has it too.
+func headerFile(m *ir.Model, folder string) emit.File {
+	return cFile(m, path.Join(folder, m.ABI.Name+".h"), "header.tmpl", struct{ ABI *ir.ABI }{m.ABI}, m.ABI.Pos.File)
+}
+
+// libraryFiles renders what a shared library has beside its Go.
+func libraryFiles(m *ir.Model, library *ir.SharedLibrary) []emit.File {
+	folder, abi := library.Folder, m.ABI.Pos.File
+	guard := guardOf(m.ABI, library)
+	return []emit.File{
+		headerFile(m, folder),
+		cFile(m, path.Join(folder, "guard.h"), "guard.h.tmpl", guard, abi),
+		cFile(m, path.Join(folder, "guard.c"), "guard.c.tmpl", guard, append([]string{abi}, library.Sources...)...),
+		cFile(m, path.Join(folder, "exports.map"), "exports.map.tmpl", m.ABI, abi),
+		pkgConfigFile(m, library),
 	}
-	return files
 }
 
 func cFile(m *ir.Model, place, name string, data any, sources ...string) emit.File {

@@ -13,7 +13,7 @@ import (
 // gpuCheckFiles render the vendors' own calls as data of Python: scripts/gpu_check.py times them beside ours.
 func gpuCheckFiles(m *ir.Model) []emit.File {
 	var drivers []gpuDriver
-	sources := []string{specContract}
+	sources := []string{m.Contract.Pos.File}
 	for _, b := range m.Backends {
 		if b.Library != nil {
 			drivers = append(drivers, gpuDriver{b})

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/arenagen/arenagen/gen/internal/diag"
 	"github.com/arenagen/arenagen/gen/internal/ir"
 )
 
@@ -36,11 +37,12 @@ func vendorModel() *ir.Model {
 	}}
 	return &ir.Model{
 		Contract: &ir.Contract{
+			Pos:     diag.Pos{File: "spec/vmm.yaml"},
 			Classes: []*ir.Class{{Name: "unknown"}, {Name: "out_of_memory"}}, Operations: []*ir.Operation{create, export, exportNew}, Helpers: []*ir.Helper{begin},
 			Enums: []*ir.Enum{{Name: "mode", Values: []*ir.EnumValue{{Name: "fast"}}}},
 		},
 		Backends: []*ir.Backend{{
-			Name: "toy", File: "spec/backends/toy.yaml",
+			Tree: ir.Project, Name: "toy", File: "spec/backends/toy.yaml",
 			Library: &ir.Library{
 				Names: []string{"libtoy.so.1", "libtoy.so"}, Override: "TOY_LIBRARY", Header: &ir.Header{Include: "toy.h", Version: "TOY_VERSION", Define: "TOY"},
 				Version: &ir.DriverVersion{Major: 1000, Minor: 10, Oldest: ir.Version{Major: 1}}, Types: []*ir.CType{device, mode, props},
@@ -60,7 +62,8 @@ func vendorModel() *ir.Model {
 }
 
 func TestSimulators(t *testing.T) {
-	files := simFiles(vendorModel())
+	model := vendorModel()
+	files := append(simContractFiles(model), simFile(model, model.Backends[0]))
 	require.Len(t, files, 2)
 	assert.Equal(t, "backends/sim/c/zz_generated_contract.h", files[0].Path)
 	assert.Contains(t, string(files[0].Content), `enum sim_op {
@@ -112,10 +115,9 @@ func TestSimulators(t *testing.T) {
 }
 
 func TestVendorChecks(t *testing.T) {
-	files := vendorFiles(vendorModel())
-	require.Len(t, files, 1)
-	assert.Equal(t, "tests/vendor/checks/zz_generated_toy.c", files[0].Path)
-	text := string(files[0].Content)
+	file := vendorFile(vendorModel().Backends[0])
+	assert.Equal(t, "tests/vendor/checks/zz_generated_toy.c", file.Path)
+	text := string(file.Content)
 	for _, lines := range []string{
 		"#define TOY\n#include <toy.h>\n_Static_assert(TOY_VERSION > 0, ",
 		"_Static_assert(sizeof(toyDevice) == 4, \"the size of toyDevice\");\n_Static_assert((toyDevice)-1 < 0, \"the sign of toyDevice\");\n#endif",

@@ -3,6 +3,7 @@ package textgen
 import (
 	"strings"
 
+	"github.com/arenagen/arenagen/gen/internal/diag"
 	"github.com/arenagen/arenagen/gen/internal/ir"
 )
 
@@ -33,7 +34,7 @@ func smallABI(description string) *ir.ABI {
 	buffer := param("arenas", arena, ir.RoleBuffer)
 	buffer.CountParam = "capacity"
 	return &ir.ABI{
-		Name: "box", Description: description, Major: 2, Minor: 1, Release: "2.1.0",
+		Pos: diag.Pos{File: "spec/abi.yaml"}, Name: "box", Description: description, Major: 2, Minor: 1, Release: "2.1.0",
 		Handles: []*ir.Handle{{Name: "arena", CName: "box_arena", GoName: "Arena", Description: description}},
 		Enums:   []*ir.Enum{statuses},
 		Status:  statuses,
@@ -71,7 +72,7 @@ func smallContract(description string) *ir.Contract {
 	}
 	value := func(name, typ string) *ir.Value { return &ir.Value{Name: name, Type: typ, Description: description} }
 	return &ir.Contract{
-		Name: "mem", Description: description,
+		Pos: diag.Pos{File: "spec/vmm.yaml"}, Name: "mem", Description: description,
 		Classes:      []*ir.Class{{Name: "unknown", GoName: "ClassUnknown", Description: description}},
 		Enums:        []*ir.Enum{kind},
 		Capabilities: []*ir.Capability{{Name: "fast", Description: description}, {Name: "slow", Description: description}},
@@ -95,7 +96,7 @@ func smallBackend(c *ir.Contract, description string) *ir.Backend {
 	}
 	flags := int64(3)
 	return &ir.Backend{
-		File: "spec/backends/toy.yaml", Name: "toy", Title: strings.TrimSuffix(description, "."), Description: description,
+		Tree: ir.Project, File: "spec/backends/toy.yaml", Name: "toy", Title: strings.TrimSuffix(description, "."), Description: description,
 		Provider: &ir.Provider{Open: "OpenToy"},
 		Result: &ir.Result{OK: 1, Codes: []*ir.Code{
 			{Name: "TOY_BROKEN", Value: -7, Class: c.Classes[0]},

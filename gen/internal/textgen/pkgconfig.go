@@ -10,18 +10,14 @@ import (
 	"github.com/arenagen/arenagen/gen/internal/prose"
 )
 
-// pkgConfigFiles renders what pkg-config tells about each backend's library.
-func pkgConfigFiles(m *ir.Model) []emit.File {
-	var files []emit.File
+// pkgConfigFile renders what pkg-config tells about a library.
+func pkgConfigFile(m *ir.Model, l *ir.SharedLibrary) emit.File {
+	data := struct {
+		ABI     *ir.ABI
+		Library *ir.SharedLibrary
+	}{m.ABI, l}
 	functions := template.FuncMap{"value": pkgConfigValue}
-	for _, l := range m.Libraries() {
-		data := struct {
-			ABI     *ir.ABI
-			Library *ir.SharedLibrary
-		}{m.ABI, l}
-		files = append(files, textFile(path.Join(l.Folder, l.Target+".pc"), "pkgconfig.tmpl", functions, data, append([]string{specABI}, l.Sources...)...))
-	}
-	return files
+	return textFile(path.Join(l.Folder, l.Target+".pc"), "pkgconfig.tmpl", functions, data, append([]string{m.ABI.Pos.File}, l.Sources...)...)
 }
 
 // What means something in the value of a field.

@@ -16,10 +16,10 @@ import (
 func smallPkgConfig(t *testing.T, description string) string {
 	t.Helper()
 	backend := smallBackend(smallContract(description), description)
-	files := pkgConfigFiles(&ir.Model{ABI: smallABI(description), Backends: []*ir.Backend{backend}})
-	require.Len(t, files, 1)
-	assert.Equal(t, "backends/toy/libbox_toy/box_toy.pc", files[0].Path)
-	return string(files[0].Content)
+	model := &ir.Model{ABI: smallABI(description), Backends: []*ir.Backend{backend}}
+	file := pkgConfigFile(model, model.Libraries()[0])
+	assert.Equal(t, "backends/toy/libbox_toy/box_toy.pc", file.Path)
+	return string(file.Content)
 }
 
 func TestPkgConfigFile(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 // pythonFiles renders the declarations of the ABI for ctypes.
 func pythonFiles(m *ir.Model) []emit.File {
 	place := fmt.Sprintf("python/%s/_abi.py", m.ABI.Name)
-	return []emit.File{textFile(place, "python.tmpl", pythonFunctions, m.ABI, specABI)}
+	return []emit.File{textFile(place, "python.tmpl", pythonFunctions, m.ABI, m.ABI.Pos.File)}
 }
 
 var pythonFunctions = template.FuncMap{

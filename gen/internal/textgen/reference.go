@@ -13,21 +13,25 @@ import (
 	"github.com/arenagen/arenagen/gen/internal/prose"
 )
 
-// referenceFiles renders a reference page for the ABI, for the contract and for each backend.
+// referenceFiles renders a reference page for the ABI and for the contract.
 func referenceFiles(m *ir.Model) []emit.File {
-	files := []emit.File{
-		page("abi", "reference_abi.tmpl", m.ABI, specABI),
-		page(m.Contract.Name, "reference_contract.tmpl", m.Contract, specContract),
+	return []emit.File{
+		page("docs/reference/abi.md", "reference_abi.tmpl", m.ABI, m.ABI.Pos.File),
+		page(contractPage(m.Contract), "reference_contract.tmpl", m.Contract, m.Contract.Pos.File),
 	}
-	for _, b := range m.Backends {
-		data := backendPage{ABI: m.ABI, Contract: m.Contract, Backend: b}
-		files = append(files, page(b.Name, "reference_backend.tmpl", data, b.File, specContract))
-	}
-	return files
 }
 
-func page(name, templateName string, data any, sources ...string) emit.File {
-	f := textFile(fmt.Sprintf("docs/reference/%s.md", name), templateName, pageFunctions, data, sources...)
+// contractPage is the reference page of the contract.
+func contractPage(c *ir.Contract) string { return fmt.Sprintf("docs/reference/%s.md", c.Name) }
+
+// backendPageFile renders the reference page of a backend.
+func backendPageFile(m *ir.Model, b *ir.Backend) emit.File {
+	data := backendPage{ABI: m.ABI, Contract: m.Contract, Backend: b}
+	return page(b.Page(), "reference_backend.tmpl", data, b.File, m.Contract.Pos.File)
+}
+
+func page(place, templateName string, data any, sources ...string) emit.File {
+	f := textFile(place, templateName, pageFunctions, data, sources...)
 	f.Content = markdown.OneEmptyLine(f.Content)
 	return f
 }

@@ -14,11 +14,9 @@ import (
 // smallPages are the reference pages of a small model.
 func smallPages(description string) []emit.File {
 	contract := smallContract(description)
-	return referenceFiles(&ir.Model{
-		ABI:      smallABI(description),
-		Contract: contract,
-		Backends: []*ir.Backend{smallBackend(contract, description)},
-	})
+	backend := smallBackend(contract, description)
+	model := &ir.Model{ABI: smallABI(description), Contract: contract, Backends: []*ir.Backend{backend}}
+	return append(referenceFiles(model), backendPageFile(model, backend))
 }
 
 func TestReferencePages(t *testing.T) {
@@ -180,7 +178,7 @@ What a driver's answer means. A backend gives each of its driver's codes one of 
 
 What it is.
 
-In Go it is the package |backends/toy|, in C the library |libbox_toy.so|.
+In Go it is the package |github.com/arenagen/arenagen/backends/toy|, in C the library |libbox_toy.so|.
 
 ## Options
 

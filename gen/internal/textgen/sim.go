@@ -11,24 +11,17 @@ import (
 	"github.com/arenagen/arenagen/gen/internal/ir"
 )
 
-// simFiles render the driver simulators: the contract's numbers for their core, and the entry points of each
-// vendor's library.
-func simFiles(m *ir.Model) []emit.File {
-	var simulated []*ir.Backend
-	for _, b := range m.Backends {
-		if b.Library != nil {
-			simulated = append(simulated, b)
-		}
-	}
-	if len(simulated) == 0 {
+// simContractFiles render the contract's numbers for the core of the driver simulators, where there are any.
+func simContractFiles(m *ir.Model) []emit.File {
+	if !slices.ContainsFunc(m.Backends, func(b *ir.Backend) bool { return b.Library != nil }) {
 		return nil
 	}
-	files := []emit.File{textFile("backends/sim/c/zz_generated_contract.h", "sim_contract.tmpl", simFunctions, m.Contract, specContract)}
-	for _, b := range simulated {
-		page := simPage{Contract: m.Contract, Backend: b}
-		files = append(files, textFile("backends/sim/c/zz_generated_"+b.Name+".c", "sim_driver.tmpl", simFunctions, page, specContract, b.File))
-	}
-	return files
+	return []emit.File{textFile("backends/sim/c/zz_generated_contract.h", "sim_contract.tmpl", simFunctions, m.Contract, m.Contract.Pos.File)}
+}
+
+// simFile renders the entry points of a simulator of a vendor's library.
+func simFile(m *ir.Model, b *ir.Backend) emit.File {
+	return textFile(b.Simulator(), "sim_driver.tmpl", simFunctions, simPage{Contract: m.Contract, Backend: b}, m.Contract.Pos.File, b.File)
 }
 
 var simFunctions = template.FuncMap{"upper": strings.ToUpper}

@@ -7,9 +7,6 @@ import (
 	"github.com/arenagen/arenagen/gen/internal/emit"
 )
 
-// specContract is the spec that the driver contract comes from.
-const specContract = "spec/vmm.yaml"
-
 // textFile renders an output from a template, to which "header" is its header.
 func textFile(place, name string, functions template.FuncMap, data any, sources ...string) emit.File {
 	all := template.FuncMap{"header": func() string { return emit.Header(place, sources...) }}

@@ -18,12 +18,28 @@ import (
 //go:embed *.tmpl
 var templates embed.FS
 
-// specABI is the spec that the C surface comes from.
-const specABI = "spec/abi.yaml"
-
-// Files renders all text outputs.
+// Files renders all text outputs of this project.
 func Files(m *ir.Model) []emit.File {
-	return slices.Concat(cFiles(m), pythonFiles(m), referenceFiles(m), pkgConfigFiles(m), simFiles(m), vendorFiles(m), gpuCheckFiles(m))
+	files := slices.Concat(BackendFiles(m), headerFiles(m), pythonFiles(m), referenceFiles(m), simContractFiles(m), gpuCheckFiles(m))
+	if all := m.Everything(); all != nil {
+		files = slices.Concat(files, libraryFiles(m, all))
+	}
+	return files
+}
+
+// BackendFiles renders the text outputs that each backend has, in whatever project.
+func BackendFiles(m *ir.Model) []emit.File {
+	var files []emit.File
+	for _, l := range m.Libraries() {
+		files = append(files, libraryFiles(m, l)...)
+	}
+	for _, b := range m.Backends {
+		files = append(files, backendPageFile(m, b))
+		if b.Library != nil {
+			files = append(files, simFile(m, b), vendorFile(b))
+		}
+	}
+	return files
 }
 
 // render executes a template. A template that fails is a fault of this package: the

@@ -9,18 +9,11 @@ import (
 	"github.com/arenagen/arenagen/gen/internal/ir"
 )
 
-// vendorFiles render what the specs say of a vendor's header as C that compiles with that header only if it is true.
-func vendorFiles(m *ir.Model) []emit.File {
-	var files []emit.File
-	for _, b := range m.Backends {
-		if b.Library == nil {
-			continue
-		}
-		page := vendorPage{b}
-		functions := template.FuncMap{"since": page.since, "within": page.versions, "came": came, "sign": sign}
-		files = append(files, textFile("tests/vendor/checks/zz_generated_"+b.Name+".c", "vendor.tmpl", functions, page, b.File))
-	}
-	return files
+// vendorFile renders what the spec says of a vendor's header as C that compiles with that header only if it is true.
+func vendorFile(b *ir.Backend) emit.File {
+	page := vendorPage{b}
+	functions := template.FuncMap{"since": page.since, "within": page.versions, "came": came, "sign": sign}
+	return textFile(b.Check(), "vendor.tmpl", functions, page, b.File)
 }
 
 // A vendorPage is what the checks of one header are rendered from.
