@@ -20,6 +20,9 @@ type Driver struct {
 
 var _ vmm.Driver = (*Driver)(nil)
 
+// This code is of a generation that the packages below it must support.
+const _ = vmm.SupportsGeneration1
+
 // Open opens a device by its ordinal, from 0, and asks it what an arena needs to know. The zero
 // Options are the defaults. Its errors are of type *vmm.Error.
 func Open(device int, options Options) (*vmm.Device, error) {

@@ -63,12 +63,19 @@ func newCommand(g generator) *cobra.Command {
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 	}
 	command.PersistentFlags().StringVar(&root, "root", "", "the folder with go.mod and spec/ (default: the nearest one, from here upwards)")
-	command.AddCommand(newGenerate(g, &root), newValidate(g, &root))
+	command.PersistentPreRunE = func(command *cobra.Command, _ []string) error {
+		if command.Flags().Changed("root") && command.Flags().Changed("spec") {
+			return errors.New("--root is for this project and --spec for another module: one of them is expected")
+		}
+		return nil
+	}
+	command.AddCommand(newGenerate(g, &root), newValidate(g, &root), newNew(&root))
 	return command
 }
 
 func newGenerate(g generator, root *string) *cobra.Command {
 	var check, dumpModel bool
+	var specs, out, module string
 	command := &cobra.Command{
 		Use:     "generate",
 		Short:   "Write the outputs that are stale and remove orphans",
@@ -76,7 +83,7 @@ func newGenerate(g generator, root *string) *cobra.Command {
 		Example: examplesGenerate,
 		Args:    cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			folder, err := findRoot(*root)
+			g, folder, err := choose(g, *root, specs, out, module)
 			if err != nil {
 				return err
 			}
@@ -92,17 +99,38 @@ func newGenerate(g generator, root *string) *cobra.Command {
 	}
 	command.Flags().BoolVar(&check, "check", false, "write nothing; print a unified diff of what is stale, name orphans, and fail if there is any")
 	command.Flags().BoolVar(&dumpModel, "dump-model", false, "write nothing; print what the specs were understood to mean, as JSON")
+	command.Flags().StringVar(&specs, "spec", "", "the folder with the YAML files of backends that live in another module")
+	command.Flags().StringVar(&out, "out", "", "the folder in that module that their code is for; it needs not be there yet")
+	command.Flags().StringVar(&module, "module", "", "that module's path, as its go.mod says (default: what go.mod says)")
 	command.MarkFlagsMutuallyExclusive("check", "dump-model")
+	command.MarkFlagsRequiredTogether("spec", "out")
 	return command
 }
 
+// choose is the generator of this project with its root, or with specs that of another module.
+func choose(g generator, root, specs, out, module string) (generator, string, error) {
+	if specs == "" {
+		if module != "" {
+			return generator{}, "", errors.New("--module is for backends of another module: name their folders with --spec and --out")
+		}
+		folder, err := findRoot(root)
+		return g, folder, err
+	}
+	other, err := newOutside(specs, out, module)
+	return other.generator(), other.root, err
+}
+
 func newValidate(g generator, root *string) *cobra.Command {
-	return &cobra.Command{
+	var specs string
+	command := &cobra.Command{
 		Use:   "validate",
 		Short: "Look for mistakes in the specs",
 		Long:  "validate reads the specs and tells every mistake in them. It says nothing when there is none.",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
+			if specs != "" {
+				return validateOutside(specs)
+			}
 			folder, err := findRoot(*root)
 			if err != nil {
 				return err
@@ -111,6 +139,8 @@ func newValidate(g generator, root *string) *cobra.Command {
 			return err
 		},
 	}
+	command.Flags().StringVar(&specs, "spec", "", "the folder with the YAML files of backends that live in another module")
+	return command
 }
 
 // findRoot is the folder that the flag names, or the nearest one, from the

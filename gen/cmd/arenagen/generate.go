@@ -23,6 +23,11 @@ type generator struct {
 	load      func(root string) (*ir.Model, error)
 	renderers []renderer
 	quoters   []quoter
+
+	// For a module other than this project: the folder that is for outputs, below the module's root, and
+	// how the go command is to find what they import.
+	folder  string
+	resolve func(emit.Module) (flags []string, done func(), err error)
 }
 
 // A renderer makes some of the outputs.
@@ -43,7 +48,7 @@ func (g generator) generate(root string, out io.Writer) error {
 	if err := o.plan.CheckABI(); err != nil {
 		return err
 	}
-	if err := conform.Check(o.module, o.files, o.plan.Orphans); err != nil {
+	if err := g.compiles(o); err != nil {
 		return err
 	}
 	if err := o.plan.Write(); err != nil {
@@ -56,6 +61,20 @@ func (g generator) generate(root string, out io.Writer) error {
 		fmt.Fprintln(out, "removed", orphan)
 	}
 	return nil
+}
+
+// compiles type-checks what generate would write.
+func (g generator) compiles(o outputs) error {
+	var flags []string
+	if g.resolve != nil {
+		resolved, done, err := g.resolve(o.module)
+		if err != nil {
+			return err
+		}
+		defer done()
+		flags = resolved
+	}
+	return conform.Check(o.module, o.files, o.plan.Orphans, flags...)
 }
 
 // check shows what generate would change. It fails if that is anything.
@@ -106,6 +125,7 @@ func (g generator) render(root string) (o outputs, err error) {
 	if o.module, err = emit.OpenModule(root); err != nil {
 		return outputs{}, err
 	}
+	o.module.Folder = g.folder
 	if o.files, err = o.module.Prepare(files); err != nil {
 		return outputs{}, err
 	}

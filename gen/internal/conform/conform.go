@@ -26,17 +26,19 @@ import (
 // files written and orphans gone. The C code in the folder of a package that
 // imports "C" is compiled too. Nothing in the tree changes.
 //
+// Flags go to the go command that loads the packages.
+//
 // A *diag.Error says what does not compile, and which place in the specs it
 // comes from. Any other error means that the check could not be made.
-func Check(module emit.Module, files []emit.File, orphans []string) error {
-	mistakes, err := check(module, files, orphans)
+func Check(module emit.Module, files []emit.File, orphans []string, flags ...string) error {
+	mistakes, err := check(module, files, orphans, flags)
 	if err != nil {
 		return fmt.Errorf("type-check the outputs: %w", err)
 	}
 	return mistakes.Err()
 }
 
-func check(module emit.Module, files []emit.File, orphans []string) (*diag.List, error) {
+func check(module emit.Module, files []emit.File, orphans, flags []string) (*diag.List, error) {
 	t, err := scan(module, files, orphans)
 	if err != nil {
 		return nil, err
@@ -56,7 +58,7 @@ func check(module emit.Module, files []emit.File, orphans []string) (*diag.List,
 		return nil, err
 	}
 	defer undo()
-	loaded, err := t.load(folders)
+	loaded, err := t.load(folders, flags)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +83,7 @@ func lookForC(root string) error {
 
 // load type-checks the packages in folders, from source and without keeping
 // more of them than their mistakes.
-func (t *tree) load(folders []string) ([]*packages.Package, error) {
+func (t *tree) load(folders, flags []string) ([]*packages.Package, error) {
 	patterns := make([]string, len(folders))
 	for i, folder := range folders {
 		patterns[i] = "./" + folder
@@ -89,10 +91,11 @@ func (t *tree) load(folders []string) ([]*packages.Package, error) {
 	return packages.Load(&packages.Config{
 		Mode: packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles |
 			packages.NeedImports | packages.NeedDeps | packages.NeedTypes,
-		Dir:     t.module.Root,
-		Env:     append(os.Environ(), "CGO_ENABLED=1", "LC_ALL=C", "GOPACKAGESDRIVER=off"),
-		Overlay: t.overlay(),
-		Tests:   slices.ContainsFunc(slices.Collect(maps.Keys(t.outputs)), isTest),
+		Dir:        t.module.Root,
+		Env:        append(os.Environ(), "CGO_ENABLED=1", "LC_ALL=C", "GOPACKAGESDRIVER=off"),
+		Overlay:    t.overlay(),
+		BuildFlags: flags,
+		Tests:      slices.ContainsFunc(slices.Collect(maps.Keys(t.outputs)), isTest),
 	}, patterns...)
 }
 

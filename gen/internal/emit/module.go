@@ -15,6 +15,10 @@ import (
 type Module struct {
 	Root string // its folder, absolute
 	Path string // github.com/arenagen/arenagen
+
+	// Folder is the one below the root that is for outputs, empty for all of the module: what
+	// has the header of an output there, and is none, is an orphan.
+	Folder string
 }
 
 // OpenModule finds the module whose go.mod lies in root.
@@ -48,7 +52,7 @@ func (m Module) Walk(visit func(path string) error) error {
 		}
 		path = filepath.ToSlash(path)
 		switch {
-		case entry.IsDir() && path != "." && (skipped(path, entry.Name()) || exists(filepath.Join(file, "go.mod"))):
+		case entry.IsDir() && path != "." && !within(m.Folder, path) && (skipped(path, entry.Name()) || exists(filepath.Join(file, "go.mod"))):
 			return fs.SkipDir
 		case entry.Type().IsRegular():
 			return visit(path)
@@ -61,6 +65,11 @@ func (m Module) Walk(visit func(path string) error) error {
 // skipped tells whether no output can lie in a folder.
 func skipped(path, name string) bool {
 	return path == "out" || name == "testdata" || name == "node_modules" || strings.HasPrefix(name, ".")
+}
+
+// within tells whether a path is a folder, or below it. The empty path is in none.
+func within(path, folder string) bool {
+	return path == folder || strings.HasPrefix(path, folder+"/")
 }
 
 func exists(file string) bool {

@@ -46,7 +46,7 @@ func (m Module) Compare(files []File) (*Plan, error) {
 		}
 	}
 	err := m.Walk(func(path string) error {
-		if outputs[path] {
+		if outputs[path] || m.Folder != "" && !within(path, m.Folder) {
 			return nil
 		}
 		generated, err := startsWithHeader(m.Abs(path))

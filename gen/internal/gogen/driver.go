@@ -73,8 +73,13 @@ func driverType(p *ir.Provider) jen.Code {
 // driverAssertion renders
 //
 //	var _ vmm.Driver = (*Driver)(nil)
+//
+//	// This code is of a generation that the packages below it must support.
+//	const _ = vmm.SupportsGeneration1
 func driverAssertion() jen.Code {
-	return jen.Var().Id("_").Qual(vmmPath, "Driver").Op("=").Parens(jen.Op("*").Id("Driver")).Call(jen.Nil())
+	return jen.Var().Id("_").Qual(vmmPath, "Driver").Op("=").Parens(jen.Op("*").Id("Driver")).Call(jen.Nil()).
+		Line().Line().Add(doc("This code is of a generation that the packages below it must support.")).
+		Const().Id("_").Op("=").Qual(vmmPath, "SupportsGeneration1")
 }
 
 // driverMethod renders the start of a method: func (d *Driver).
