@@ -72,13 +72,13 @@ SIM_SOURCES := $(wildcard backends/sim/c/*)
 .PHONY: simulators
 simulators: $(SIMULATED:%=out/sim/.%)
 
-# The name is the first that the backend's file lists.
+# The name is the first that the backend's file lists. The target has it.
 out/sim/.%: $(SIM_SOURCES) spec/backends/%.yaml | tools
 	@mkdir -p out/sim
 	@name=$$(sed -n 's/^ *linux: \[\([^],]*\).*/\1/p' spec/backends/$*.yaml); \
 	$(CC) -std=gnu11 -O2 -Wall -Wextra -Werror -fPIC -shared -pthread -Wl,-soname,$$name -o out/sim/$$name \
-	  backends/sim/c/core.c backends/sim/c/zz_generated_$*.c
-	@touch $@
+	  backends/sim/c/core.c backends/sim/c/zz_generated_$*.c; \
+	echo $$name >$@
 
 # tools says exactly what is missing, before anything else fails for want of it.
 .PHONY: tools

@@ -20,10 +20,16 @@ type InProcess struct {
 	Open func(device int) (arena.Backend, error)
 	// Needs are what it can meet.
 	Needs []string
-	// Driver controls the driver, where that is a simulator: it carries out the verbs that are the driver's. Reset
-	// brings it back to how it was loaded.
-	Driver Session
-	Reset  func(t *testing.T)
+	// Driver controls the driver, where that is a simulator, else it is nil.
+	Driver Driver
+}
+
+// A Driver is the control of a driver simulator.
+type Driver interface {
+	// Session carries out the verbs that are the driver's.
+	Session
+	// Reset brings the driver back to how it was loaded.
+	Reset()
 }
 
 // Has tells whether it meets a need.
@@ -32,8 +38,8 @@ func (p *InProcess) Has(need string) bool { return slices.Contains(p.Needs, need
 // Start begins a case.
 func (p *InProcess) Start(t *testing.T) Session {
 	t.Helper()
-	if p.Reset != nil {
-		p.Reset(t)
+	if p.Driver != nil {
+		p.Driver.Reset()
 	}
 	s := &inProcess{subject: p}
 	t.Cleanup(s.end)

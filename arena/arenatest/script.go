@@ -56,8 +56,7 @@ func Cases() ([]Case, error) {
 
 // parse reads the cases of a file. A line is empty, a comment after #, the start of a case
 // ("case: ..."), what it needs ("needs: ..."), or a step ("verb arguments -> answer").
-func parse(file, text string) ([]Case, error) {
-	var cases []Case
+func parse(file, text string) (cases []Case, err error) {
 	group := strings.TrimSuffix(file, path.Ext(file))
 	for i, line := range strings.Split(text, "\n") {
 		place := fmt.Sprintf("%s:%d", file, i+1)
@@ -73,8 +72,10 @@ func parse(file, text string) ([]Case, error) {
 			return nil, fmt.Errorf("%s: a line before the first case", place)
 		}
 		c := &cases[len(cases)-1]
-		if needs, ok := strings.CutPrefix(line, "needs: "); ok {
-			c.Needs = strings.Fields(needs)
+		if text, ok := strings.CutPrefix(line, "needs: "); ok {
+			if c.Needs, err = parseNeeds(place, text); err != nil {
+				return nil, err
+			}
 			continue
 		}
 		step, err := parseStep(place, line)
@@ -84,6 +85,16 @@ func parse(file, text string) ([]Case, error) {
 		c.Steps = append(c.Steps, step)
 	}
 	return cases, nil
+}
+
+func parseNeeds(place, text string) ([]string, error) {
+	words := strings.Fields(text)
+	for _, word := range words {
+		if _, known := needs[word]; !known {
+			return nil, fmt.Errorf("%s: unknown need %q", place, word)
+		}
+	}
+	return words, nil
 }
 
 func parseStep(place, line string) (Step, error) {

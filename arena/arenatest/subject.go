@@ -4,7 +4,7 @@ import "testing"
 
 // A Subject is something that has arenas. It carries out one operation after the other.
 type Subject interface {
-	// Has tells whether a case's need can be met: "faults", "streams", "process" or "memory".
+	// Has tells whether a case's need, one of those in needs.go, can be met.
 	Has(need string) bool
 	// Start begins with nothing: no arenas, and a driver as after it was loaded. The test ends what it began.
 	Start(t *testing.T) Session

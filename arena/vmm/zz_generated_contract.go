@@ -172,6 +172,18 @@ type Capabilities struct {
 	ExportIsFree bool
 }
 
+// List are the capabilities by name, in the order of the contract.
+func (c Capabilities) List() []Capability {
+	return []Capability{
+		{"release_while_mapped", c.ReleaseWhileMapped},
+		{"map_grants", c.MapGrants},
+		{"map_once", c.MapOnce},
+		{"map_whole", c.MapWhole},
+		{"grant_per_mapping", c.GrantPerMapping},
+		{"export_is_free", c.ExportIsFree},
+	}
+}
+
 // Quirks are what a driver cannot do or does wrong in the version that was loaded. The zero Quirks
 // are none.
 type Quirks struct {

@@ -6,7 +6,7 @@ import (
 	"github.com/arenagen/arenagen/arena/vmm"
 	"github.com/arenagen/arenagen/backends/cuda"
 	"github.com/arenagen/arenagen/backends/hip"
-	registry "github.com/arenagen/arenagen/backends/kit/registry"
+	"github.com/arenagen/arenagen/backends/kit/registry"
 	"github.com/arenagen/arenagen/backends/levelzero"
 	"github.com/arenagen/arenagen/backends/musa"
 	"github.com/arenagen/arenagen/backends/stub"
@@ -16,11 +16,11 @@ import (
 // unless it is named.
 func Backends() []registry.Backend {
 	return []registry.Backend{
-		{Name: cuda.Backend, Title: "NVIDIA CUDA", Override: cuda.Override, Auto: true, Open: openCuda},
-		{Name: hip.Backend, Title: "AMD HIP", Override: hip.Override, Auto: true, Open: openHip},
-		{Name: levelzero.Backend, Title: "Intel Level Zero", Override: levelzero.Override, Auto: true, Open: openLevelzero},
-		{Name: musa.Backend, Title: "Moore Threads MUSA", Override: musa.Override, Auto: true, Open: openMusa},
-		{Name: stub.Backend, Title: "Host memory", Open: openStub},
+		{Name: cuda.Backend, Title: "NVIDIA CUDA", Override: cuda.Override, Auto: true, Abilities: cuda.Abilities, Open: openCuda},
+		{Name: hip.Backend, Title: "AMD HIP", Override: hip.Override, Auto: true, Abilities: hip.Abilities, Open: openHip},
+		{Name: levelzero.Backend, Title: "Intel Level Zero", Override: levelzero.Override, Auto: true, Abilities: levelzero.Abilities, Open: openLevelzero},
+		{Name: musa.Backend, Title: "Moore Threads MUSA", Override: musa.Override, Auto: true, Abilities: musa.Abilities, Open: openMusa},
+		{Name: stub.Backend, Title: "Host memory", Abilities: stub.Abilities, Open: openStub},
 	}
 }
 

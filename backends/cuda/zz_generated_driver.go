@@ -62,6 +62,16 @@ func (d *Driver) Capabilities() vmm.Capabilities {
 	}
 }
 
+// Abilities says what the backend can do, as far as its file tells: it needs no driver.
+func Abilities() vmm.Abilities {
+	return vmm.Abilities{
+		Capabilities: (*Driver)(nil).Capabilities(),
+		Ignores: []vmm.Input{
+			{Op: vmm.OpGranularity, Name: "size"},
+		},
+	}
+}
+
 // Quirks says what the driver's version cannot do or does wrong.
 func (d *Driver) Quirks() vmm.Quirks {
 	return vmm.Quirks{}

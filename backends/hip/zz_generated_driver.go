@@ -62,6 +62,21 @@ func (d *Driver) Capabilities() vmm.Capabilities {
 	}
 }
 
+// Abilities says what the backend can do, as far as its file tells: it needs no driver.
+func Abilities() vmm.Abilities {
+	return vmm.Abilities{
+		Capabilities: (*Driver)(nil).Capabilities(),
+		Unsupported: []vmm.Op{
+			vmm.OpExportFabric,
+			vmm.OpImportFabric,
+		},
+		Ignores: []vmm.Input{
+			{Op: vmm.OpGranularity, Name: "size"},
+			{Op: vmm.OpCreate, Name: "rdma"},
+		},
+	}
+}
+
 // Quirks says what the driver's version cannot do or does wrong.
 func (d *Driver) Quirks() vmm.Quirks {
 	var quirks vmm.Quirks

@@ -53,6 +53,31 @@ func (d *Driver) Capabilities() vmm.Capabilities {
 	}
 }
 
+// Abilities says what the backend can do, as far as its file tells: it needs no driver.
+func Abilities() vmm.Abilities {
+	return vmm.Abilities{
+		Capabilities: (*Driver)(nil).Capabilities(),
+		Unsupported: []vmm.Op{
+			vmm.OpDeviceName,
+			vmm.OpAttribute,
+			vmm.OpRetain,
+			vmm.OpExportFabric,
+			vmm.OpImportFabric,
+			vmm.OpExportDmabuf,
+			vmm.OpCopyToHost,
+			vmm.OpCopyFromHost,
+			vmm.OpSyncDevice,
+			vmm.OpSyncStream,
+			vmm.OpExchangeCaptureMode,
+			vmm.OpStreamCapturing,
+		},
+		Ignores: []vmm.Input{
+			{Op: vmm.OpGranularity, Name: "size"},
+			{Op: vmm.OpCreate, Name: "rdma"},
+		},
+	}
+}
+
 // Quirks says what the driver's version cannot do or does wrong: nothing.
 func (d *Driver) Quirks() vmm.Quirks {
 	return vmm.Quirks{}

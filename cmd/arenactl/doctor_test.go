@@ -12,6 +12,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/arenagen/arenagen/arena/vmm"
+	"github.com/arenagen/arenagen/backends/all"
 	"github.com/arenagen/arenagen/backends/cuda"
 	"github.com/arenagen/arenagen/backends/hip"
 	"github.com/arenagen/arenagen/backends/kit/doctor"
@@ -89,10 +91,12 @@ func TestDoctorWithoutDrivers(t *testing.T) {
 var simulated = []struct {
 	name, override, library string
 	versions                bool // the driver is asked for its version
+	attributes              bool // and a device about itself
 }{
-	{"cuda", cuda.Override, "libcuda.so.1", true},
-	{"hip", hip.Override, "libamdhip64.so.7", true},
-	{"musa", musa.Override, "libmusa.so.4", false},
+	{"cuda", cuda.Override, "libcuda.so.1", true, true},
+	{"hip", hip.Override, "libamdhip64.so.7", true, true},
+	{"musa", musa.Override, "libmusa.so.4", false, true},
+	{"levelzero", levelzero.Override, "libze_loader.so.1", false, false},
 }
 
 func TestDoctorOnSimulators(t *testing.T) {
@@ -114,7 +118,7 @@ func TestDoctorOnSimulators(t *testing.T) {
 				"what is advertised does not work": {"refuses=2,refuses=1", true, "", "not posix_fd"},
 				"settings that are not known":      {"devcies=2", false, "unavailable", "The driver does not start"},
 			} {
-				if name == "an old driver" && !s.versions {
+				if name == "an old driver" && !s.versions || name == "a device without the memory" && !s.attributes {
 					continue
 				}
 				t.Run(name, func(t *testing.T) {
@@ -149,4 +153,39 @@ func TestUsage(t *testing.T) {
 		require.Error(t, err)
 		assert.Contains(t, string(output), "arenactl: ")
 	}
+}
+
+// The matrix says of every backend what its file says, and shows where it is not so.
+func TestDoctorMatrix(t *testing.T) {
+	r, text, _ := examine(t)
+	abilities := map[string]vmm.Abilities{}
+	for _, b := range all.Backends() {
+		abilities[b.Name] = b.Abilities()
+		assert.Contains(t, r.Matrix.Backends, b.Name)
+	}
+	require.Len(t, r.Matrix.Backends, len(abilities))
+	require.Len(t, r.Matrix.Operations, len(vmm.Operations()))
+	cells := map[bool]string{true: "yes", false: "-"}
+	line := func(row doctor.Row) {
+		pattern := `(?m)^` + row.Name
+		for _, b := range r.Matrix.Backends {
+			pattern += ` +` + cells[row.Backends[b]]
+		}
+		assert.Regexp(t, pattern+`$`, text)
+	}
+	for i, op := range vmm.Operations() {
+		row := r.Matrix.Operations[i]
+		assert.Equal(t, op.String(), row.Name)
+		for name, a := range abilities {
+			assert.Equal(t, a.Does(op), row.Backends[name], "%s of %s", op, name)
+		}
+		line(row)
+	}
+	for i, row := range r.Matrix.Capabilities {
+		for name, a := range abilities {
+			assert.Equal(t, a.Capabilities.List()[i], vmm.Capability{Name: row.Name, Has: row.Backends[name]}, name)
+		}
+		line(row)
+	}
+	assert.Regexp(t, `(?m)^export_fabric +yes +- +- +- +-$`, text)
 }

@@ -1,7 +1,6 @@
 package conformance_test
 
 import (
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -22,23 +21,20 @@ func TestCallsOfPolicies(t *testing.T) {
 		"levelzero": {vmm.DrainNone: {2, 2}, vmm.DrainStream: {2, 2}, vmm.DrainDevice: {2, 2}, vmm.DrainDefault: {2, 2}},
 		"hip":       {vmm.DrainNone: {3, 2}, vmm.DrainStream: {3, 12}, vmm.DrainDevice: {3, 8}, vmm.DrainDefault: {3, 12}},
 	}
-	for _, s := range simulated {
-		t.Run(s.name, func(t *testing.T) {
-			file := filepath.Join(out, "sim", s.library)
-			t.Setenv(s.override, file)
-			c := loadControls(t, file)
-			c.call("arenasim_reset")
+	for _, s := range simulators(t) {
+		t.Run(s.Name, func(t *testing.T) {
+			c := s.load(t)
 			calls := func() (sum uint64) {
 				for op := range uint64(lastOp) {
-					sum += c.call("arenasim_calls", op)
+					sum += c.Call("arenasim_calls", op)
 				}
 				return sum
 			}
-			device, err := s.open(0)
+			device, err := s.Open(0, "")
 			require.NoError(t, err)
 			_, err = device.Probe()
 			require.NoError(t, err)
-			for drain, want := range want[s.name] {
+			for drain, want := range want[s.Name] {
 				a, err := arena.New(device, arena.Config{Total: 64 << 20, Drain: drain})
 				require.NoError(t, err)
 				calls()

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -19,11 +18,13 @@ import (
 	"github.com/arenagen/arenagen/arena"
 	"github.com/arenagen/arenagen/arena/arenatest"
 	"github.com/arenagen/arenagen/arena/vmm"
+	"github.com/arenagen/arenagen/backends/all"
 	"github.com/arenagen/arenagen/backends/cuda"
 	"github.com/arenagen/arenagen/backends/hip"
-	"github.com/arenagen/arenagen/backends/kit/dl"
+	"github.com/arenagen/arenagen/backends/kit/registry"
 	"github.com/arenagen/arenagen/backends/levelzero"
 	"github.com/arenagen/arenagen/backends/musa"
+	"github.com/arenagen/arenagen/backends/sim/simtest"
 	"github.com/arenagen/arenagen/backends/stub"
 )
 
@@ -50,37 +51,53 @@ func TestMain(m *testing.M) {
 func TestStub(t *testing.T) {
 	arenatest.Run(t, &arenatest.InProcess{
 		Open:  func(device int) (arena.Backend, error) { return stub.Open(device, stub.Options{}) },
-		Needs: []string{"memory", "align"},
+		Needs: append(arenatest.NeedsOf(stub.Abilities()), "memory"),
 	})
 }
 
-// usual is what most drivers do: their streams can be waited for, addresses are aligned as asked, access is granted by a call,
-// a handle lives as long as it is mapped, and a device has a name.
-var usual = []string{"streams", "align", "grants", "counted", "name"}
-
 // A simulated backend is one whose driver is a simulator.
-var simulated = []struct {
-	name, library, override string
-	has                     []string // what its driver can do or does and others do not
-	open                    func(device int) (*vmm.Device, error)
-}{
-	{"cuda", "libcuda.so.1", cuda.Override, append(usual, "fabric"), func(device int) (*vmm.Device, error) { return cuda.Open(device, cuda.Options{}) }},
-	{"hip", "libamdhip64.so.7", hip.Override, usual, func(device int) (*vmm.Device, error) { return hip.Open(device, hip.Options{}) }},
-	{"levelzero", "libze_loader.so.1", levelzero.Override, nil, func(device int) (*vmm.Device, error) { return levelzero.Open(device, levelzero.Options{}) }},
-	{"musa", "libmusa.so.4", musa.Override, usual, func(device int) (*vmm.Device, error) { return musa.Open(device, musa.Options{}) }},
+type simulated struct {
+	registry.Backend
+	file string // the simulator
+}
+
+// simulators are all backends that have a driver, on their simulators.
+func simulators(t *testing.T) []simulated {
+	t.Helper()
+	var found []simulated
+	for _, b := range all.Backends() {
+		if b.Override != "" {
+			found = append(found, simulated{b, simulatorOf(t, b.Name)})
+		}
+	}
+	return found
+}
+
+// simulatorOf is the built simulator of a backend's driver.
+func simulatorOf(t *testing.T, backend string) string {
+	t.Helper()
+	name, err := os.ReadFile(filepath.Join(out, "sim", "."+backend))
+	require.NoError(t, err)
+	return filepath.Join(out, "sim", strings.TrimSpace(string(name)))
+}
+
+// load loads the simulator for a test, as after it was loaded first, and has the backend take it for its driver.
+func (s simulated) load(t *testing.T) *simtest.Simulator {
+	t.Helper()
+	t.Setenv(s.Override, s.file)
+	simulator := simtest.Load(t, s.file)
+	simulator.Reset()
+	t.Cleanup(simulator.Reset)
+	return simulator
 }
 
 func TestSimulated(t *testing.T) {
-	for _, s := range simulated {
-		t.Run(s.name, func(t *testing.T) {
-			file := filepath.Join(out, "sim", s.library)
-			t.Setenv(s.override, file)
-			controls := loadControls(t, file)
+	for _, s := range simulators(t) {
+		t.Run(s.Name, func(t *testing.T) {
 			arenatest.Run(t, &arenatest.InProcess{
-				Open:   func(device int) (arena.Backend, error) { return backendOf(s.open(device)) },
-				Needs:  append([]string{"memory", "faults"}, s.has...),
-				Driver: controls,
-				Reset:  func(*testing.T) { controls.call("arenasim_reset") },
+				Open:   func(device int) (arena.Backend, error) { return backendOf(s.Open(device, "")) },
+				Needs:  append(arenatest.NeedsOf(s.Abilities()), "memory", "faults"),
+				Driver: s.load(t),
 			})
 		})
 	}
@@ -96,70 +113,43 @@ func backendOf(device *vmm.Device, err error) (arena.Backend, error) {
 
 // A library is one that was built, with the backend of it that is used and the driver that this loads.
 type library struct {
-	file, backend, simulator, override string
-	has                                []string
+	file, backend string
+	simulated
 }
 
-func libraries() map[string]library {
-	all := map[string]library{
-		"stub":          {file: "libarenagen_stub.so", has: []string{"align"}},
-		"stub in all":   {file: "libarenagen.so", backend: "stub", has: []string{"align"}},
-		"all by itself": {file: "libarenagen.so", simulator: "libcuda.so.1", override: cuda.Override, has: append(usual, "fabric")},
+func libraries(t *testing.T) map[string]library {
+	t.Helper()
+	host := simulated{Backend: registry.Backend{Abilities: stub.Abilities}}
+	found := map[string]library{
+		"stub":        {"libarenagen_stub.so", "", host},
+		"stub in all": {"libarenagen.so", "stub", host},
 	}
-	for _, s := range simulated {
-		all[s.name] = library{"libarenagen_" + s.name + ".so", "", s.library, s.override, s.has}
-		all[s.name+" in all"] = library{"libarenagen.so", s.name, s.library, s.override, s.has}
+	for i, s := range simulators(t) {
+		found[s.Name] = library{"libarenagen_" + s.Name + ".so", "", s}
+		found[s.Name+" in all"] = library{"libarenagen.so", s.Name, s}
+		if i == 0 {
+			found["all by itself"] = library{"libarenagen.so", "", s}
+		}
 	}
-	return all
+	return found
 }
 
 // TestHosted runs the suite on the built libraries, from a C program.
 func TestHosted(t *testing.T) {
 	host := arenatest.CompileHost(t, filepath.Join(out, "include"))
-	for name, l := range libraries() {
+	for name, l := range libraries(t) {
 		t.Run(name, func(t *testing.T) {
 			subject := &arenatest.Hosted{
-				Program: host, Library: filepath.Join(out, "lib", l.file), Backend: l.backend, Needs: append([]string{"memory"}, l.has...),
+				Program: host, Library: filepath.Join(out, "lib", l.file), Backend: l.backend, Needs: append(arenatest.NeedsOf(l.Abilities()), "memory"),
 			}
-			if l.simulator != "" {
-				subject.Simulator = filepath.Join(out, "sim", l.simulator)
-				subject.Env = []string{l.override + "=" + subject.Simulator}
+			if l.simulated.file != "" {
+				subject.Simulator = l.simulated.file
+				subject.Env = []string{l.Override + "=" + subject.Simulator}
 				subject.Needs = append(subject.Needs, "faults")
 			}
 			arenatest.Run(t, subject)
 		})
 	}
-}
-
-// controls are the controls of a simulator that is loaded.
-type controls struct {
-	t       *testing.T
-	library *dl.Library
-}
-
-func loadControls(t *testing.T, file string) *controls {
-	t.Helper()
-	library, err := dl.Open([]string{file}, "")
-	require.NoError(t, err)
-	return &controls{t, library}
-}
-
-func (c *controls) call(name string, args ...uint64) uint64 {
-	f, ok := c.library.Find(name)
-	require.True(c.t, ok, name)
-	var frame dl.Frame
-	copy(frame.Args[:], args)
-	return f.Call(&frame)
-}
-
-// Do carries out a verb of the suite that is the driver's.
-func (c *controls) Do(verb string, args ...uint64) arenatest.Answer {
-	if verb == "objects" {
-		return arenatest.Answer{Status: "ok", Values: []uint64{
-			c.call("arenasim_objects", 0), c.call("arenasim_objects", 1), c.call("arenasim_objects", 2),
-		}}
-	}
-	return arenatest.Answer{Status: "ok", Values: []uint64{c.call("arenasim_"+verb, args...)}}
 }
 
 // Without a driver, auto finds nothing, says why for each, and does not take host memory instead.
@@ -194,10 +184,10 @@ func python() string { return cmp.Or(os.Getenv("PYTHON"), "python3") }
 
 // The check for real GPUs works: on a simulator all of it is done but what needs PyTorch.
 func TestGPUCheck(t *testing.T) {
-	for _, s := range simulated {
-		t.Run(s.name, func(t *testing.T) {
-			command := exec.Command(python(), root+"/scripts/gpu_check.py", s.name)
-			command.Env = append(os.Environ(), s.override+"="+filepath.Join(out, "sim", s.library), "PYTHONDONTWRITEBYTECODE=1")
+	for _, s := range simulators(t) {
+		t.Run(s.Name, func(t *testing.T) {
+			command := exec.Command(python(), root+"/scripts/gpu_check.py", s.Name)
+			command.Env = append(os.Environ(), s.Override+"="+s.file, "PYTHONDONTWRITEBYTECODE=1")
 			var complaints strings.Builder
 			command.Stderr = &complaints
 			output, err := command.Output()
@@ -210,7 +200,7 @@ func TestGPUCheck(t *testing.T) {
 			}
 			require.NoError(t, json.Unmarshal(output, &report))
 			assert.Empty(t, report.Failed)
-			if slices.Contains(s.has, "name") {
+			if s.Abilities().Does(vmm.OpDeviceName) {
 				assert.Equal(t, "Simulated device", report.Arena.Device)
 			}
 			assert.Len(t, report.Driver, 4)
@@ -240,15 +230,15 @@ error = abi.Error()
 lib.arenagen_last_error(error)
 print(status, info.library.decode(), info.name.decode(), error.text.decode())
 `
-	for _, s := range simulated {
+	for _, s := range simulators(t) {
 		for file, says := range map[string]string{
-			filepath.Join(out, "sim", s.library):          filepath.Join(out, "sim", s.library),
+			s.file: s.file,
 			filepath.Join(out, "sim", "there_is_none.so"): "there_is_none.so",
 			// A library that is not the driver.
 			filepath.Join(out, "lib", "libarenagen_stub.so"): "has no function",
 			"relative.so": "expected an absolute path",
 		} {
-			command := exec.Command(python(), "-c", program, root+"/python", filepath.Join(out, "lib", "libarenagen_"+s.name+".so"), s.override, file)
+			command := exec.Command(python(), "-c", program, root+"/python", filepath.Join(out, "lib", "libarenagen_"+s.Name+".so"), s.Override, file)
 			command.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")
 			output, err := command.CombinedOutput()
 			require.NoError(t, err, string(output))

@@ -3,7 +3,6 @@ package conformance_test
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/arenagen/arenagen/arena"
 	"github.com/arenagen/arenagen/arena/vmm"
+	"github.com/arenagen/arenagen/backends/sim/simtest"
 )
 
 // A phase is a part of an arena's life. What it needs is done before, without faults.
@@ -35,7 +35,7 @@ type world struct {
 	t        *testing.T
 	config   arena.Config
 	open     func(device int) (*vmm.Device, error)
-	controls *controls
+	controls *simtest.Simulator
 	device   *vmm.Device
 	arena    *arena.Arena
 	first    uint64
@@ -85,13 +85,13 @@ const lastOp = 64
 
 // TestFaults fails every driver call that the phases make, with every class, and looks at what comes of it.
 func TestFaults(t *testing.T) {
-	for _, s := range simulated {
-		t.Run(s.name, func(t *testing.T) {
-			file := filepath.Join(out, "sim", s.library)
-			t.Setenv(s.override, file)
-			controls := loadControls(t, file)
+	for _, s := range simulators(t) {
+		t.Run(s.Name, func(t *testing.T) {
+			controls := s.load(t)
 			for name, config := range configs {
-				t.Run(name, func(t *testing.T) { checkFaults(t, world{config: config, open: s.open, controls: controls}) })
+				t.Run(name, func(t *testing.T) {
+					checkFaults(t, world{config: config, open: func(device int) (*vmm.Device, error) { return s.Open(device, "") }, controls: controls})
+				})
 			}
 		})
 	}
@@ -107,7 +107,7 @@ func checkFaults(t *testing.T, w world) {
 				name := fmt.Sprintf("%s/%s fails with %v", p.name, opName(op), class)
 				t.Run(name, func(t *testing.T) {
 					checkFault(t, w, i, op, class)
-					failed[op] = failed[op] || w.controls.call("arenasim_failed", op) > 0
+					failed[op] = failed[op] || w.controls.Call("arenasim_failed", op) > 0
 				})
 			}
 		}
@@ -127,16 +127,16 @@ func opName(op uint64) string {
 func callsOf(t *testing.T, w world, which int) []uint64 {
 	t.Helper()
 	c := w.controls
-	c.call("arenasim_reset")
+	c.Reset()
 	w.t = t
 	require.NoError(t, w.live(which, func() {
 		for op := range uint64(lastOp) {
-			c.call("arenasim_calls", op)
+			c.Call("arenasim_calls", op)
 		}
 	}))
 	var called []uint64
 	for op := range uint64(lastOp) {
-		if c.call("arenasim_calls", op) > 0 {
+		if c.Call("arenasim_calls", op) > 0 {
 			called = append(called, op)
 		}
 	}
@@ -149,10 +149,10 @@ func checkFault(t *testing.T, w world, which int, op uint64, class vmm.Class) {
 	w.t = t
 	runtime.LockOSThread() // what the driver keeps for a thread is looked at
 	defer runtime.UnlockOSThread()
-	c.call("arenasim_reset")
-	err := w.live(which, func() { require.Equal(t, uint64(1), c.call("arenasim_fail", op, 1, uint64(class))) })
-	require.Equal(t, uint64(1), c.call("arenasim_failed", op), "the fault was met")
-	c.call("arenasim_fail_not")
+	c.Reset()
+	err := w.live(which, func() { require.Equal(t, uint64(1), c.Call("arenasim_fail", op, 1, uint64(class))) })
+	require.Equal(t, uint64(1), c.Call("arenasim_failed", op), "the fault was met")
+	c.Call("arenasim_fail_not")
 	lost := class == vmm.ClassDeviceLost && err != nil
 	if err == nil {
 		// What a device says about itself and what it is tried for may fail without harm; a stream that is captured or gone is no failure.
@@ -166,7 +166,7 @@ func checkFault(t *testing.T, w world, which int, op uint64, class vmm.Class) {
 		if w.tries(which) && (op == uint64(vmm.OpUnreserve) || op == uint64(vmm.OpRelease) || op == uint64(vmm.OpUnmap)) {
 			return // the driver would not take back what it was tried with
 		}
-		assert.Zero(t, c.call("arenasim_objects", 0)+c.call("arenasim_objects", 1)+c.call("arenasim_objects", 2), "nothing is left behind")
+		assert.Zero(t, c.Call("arenasim_objects", 0)+c.Call("arenasim_objects", 1)+c.Call("arenasim_objects", 2), "nothing is left behind")
 		return
 	}
 	if !lost && !w.arena.Closed() {
@@ -181,12 +181,12 @@ func checkFault(t *testing.T, w world, which int, op uint64, class vmm.Class) {
 	default:
 		require.NoError(t, releaseErr)
 		for kind, name := range []string{"reservations", "handles", "mappings"} {
-			assert.Zero(t, c.call("arenasim_objects", uint64(kind)), name)
+			assert.Zero(t, c.Call("arenasim_objects", uint64(kind)), name)
 		}
 	}
-	assert.LessOrEqual(t, c.call("arenasim_objects", 3), uint64(1), "retained contexts")
+	assert.LessOrEqual(t, c.Call("arenasim_objects", 3), uint64(1), "retained contexts")
 	if !strings.HasPrefix(opName(op), "helper") { // those put it back
-		assert.Zero(t, c.call("arenasim_context"), "the thread's context is as it was")
+		assert.Zero(t, c.Call("arenasim_context"), "the thread's context is as it was")
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,31 +17,27 @@ import (
 	"github.com/arenagen/arenagen/arena/arenatest"
 	"github.com/arenagen/arenagen/arena/vmm"
 	"github.com/arenagen/arenagen/backends/cuda"
-	"github.com/arenagen/arenagen/backends/kit/dl"
+	"github.com/arenagen/arenagen/backends/sim/simtest"
 )
 
 const granule = 2 << 20
 
 // onSimulators runs a test on a driver of each simulator that has the usual rules, as after it was loaded.
-func onSimulators(t *testing.T, test func(t *testing.T, d vmm.Driver, c *controls)) {
+func onSimulators(t *testing.T, test func(t *testing.T, d vmm.Driver, c *simtest.Simulator)) {
 	t.Helper()
 	onSimulatorsWith(t, true, test)
 }
 
-func onSimulatorsWith(t *testing.T, usualRules bool, test func(t *testing.T, d vmm.Driver, c *controls)) {
+func onSimulatorsWith(t *testing.T, usualRules bool, test func(t *testing.T, d vmm.Driver, c *simtest.Simulator)) {
 	t.Helper()
-	for _, s := range simulated {
-		if slices.Contains(s.has, "counted") != usualRules {
+	for _, s := range simulators(t) {
+		if s.Abilities().Capabilities.ReleaseWhileMapped != usualRules {
 			continue
 		}
-		t.Run(s.name, func(t *testing.T) {
-			file := filepath.Join(out, "sim", s.library)
-			t.Setenv(s.override, file)
-			c := loadControls(t, file)
-			c.call("arenasim_reset")
-			device, err := s.open(0)
+		t.Run(s.Name, func(t *testing.T) {
+			c := s.load(t)
+			device, err := s.Open(0, "")
 			require.NoError(t, err)
-			t.Cleanup(func() { c.call("arenasim_reset") })
 			test(t, device.Driver(), c)
 		})
 	}
@@ -50,14 +45,14 @@ func onSimulatorsWith(t *testing.T, usualRules bool, test func(t *testing.T, d v
 
 // A driver that says so in its capabilities maps a handle once, gives access with that, and does not release what is mapped.
 func TestSimulatorRulesOfCapabilities(t *testing.T) {
-	onSimulatorsWith(t, false, func(t *testing.T, d vmm.Driver, c *controls) {
+	onSimulatorsWith(t, false, func(t *testing.T, d vmm.Driver, c *simtest.Simulator) {
 		t.Helper()
 		require.Equal(t, vmm.Capabilities{MapGrants: true, MapOnce: true, GrantPerMapping: true, ExportIsFree: true}, d.Capabilities())
 		va := must[uint64](t)(d.Reserve(4*granule, 0, 0))
 		handle := must[uint64](t)(d.Create(2*granule, vmm.HandleTypePosixFD, false))
 		require.NoError(t, d.Map(va, granule, handle), "a part")
 		refused(t, d.Map(va+2*granule, granule, handle), "the same handle a second time")
-		assert.Equal(t, uint64(1), c.call("arenasim_granted", va, 0))
+		assert.Equal(t, uint64(1), c.Call("arenasim_granted", va, 0))
 		refused(t, d.Release(handle), "a handle that is mapped")
 		fd := must[int](t)(d.ExportFD(handle))
 		require.NoError(t, os.NewFile(uintptr(fd), "exported").Close())
@@ -78,46 +73,34 @@ func TestSimulatorRulesOfCapabilities(t *testing.T) {
 
 // Ordinals count the devices that opening takes, and what it made is given back.
 func TestSimulatorOfSeveralSortsOfDevices(t *testing.T) {
-	for _, s := range simulated {
-		if slices.Contains(s.has, "counted") {
+	for _, s := range simulators(t) {
+		if s.Abilities().Capabilities.ReleaseWhileMapped {
 			continue
 		}
-		file := filepath.Join(out, "sim", s.library)
-		t.Setenv(s.override, file)
-		c := loadControls(t, file)
-		c.call("arenasim_reset")
-		t.Cleanup(func() { c.call("arenasim_reset") })
-		c.set("other_devices", 3)
-		device := must[*vmm.Device](t)(s.open(1))
-		assert.Equal(t, uint64(1), c.call("arenasim_objects", 3))
+		c := s.load(t)
+		c.Set("other_devices", 3)
+		device := must[*vmm.Device](t)(s.Open(1, ""))
+		assert.Equal(t, uint64(1), c.Call("arenasim_objects", 3))
 		for _, ordinal := range []int{2, -1} {
-			_, err := s.open(ordinal)
+			_, err := s.Open(ordinal, "")
 			require.ErrorIs(t, err, vmm.ClassNoDevice)
 			assert.ErrorContains(t, err, "gave 5, of which 2 can be used")
 		}
 		a, err := arena.New(device, arena.Config{Total: 16 * granule})
 		require.NoError(t, err)
 		va := must[uint64](t)(a.Malloc(1))
-		assert.Equal(t, uint64(1), c.call("arenasim_granted", va, 1))
-		assert.Zero(t, c.call("arenasim_granted", va, 0))
+		assert.Equal(t, uint64(1), c.Call("arenasim_granted", va, 1))
+		assert.Zero(t, c.Call("arenasim_granted", va, 0))
 		require.NoError(t, a.Close())
 		require.NoError(t, device.Close())
 		require.NoError(t, device.Close(), "once more")
-		assert.Zero(t, c.call("arenasim_objects", 3))
+		assert.Zero(t, c.Call("arenasim_objects", 3))
 		// A device that cannot be used after all keeps nothing.
-		c.call("arenasim_fail", uint64(vmm.OpGranularity), 1, 0)
-		_, err = s.open(0)
+		c.Call("arenasim_fail", uint64(vmm.OpGranularity), 1, 0)
+		_, err = s.Open(0, "")
 		require.Error(t, err)
-		assert.Zero(t, c.call("arenasim_objects", 3))
+		assert.Zero(t, c.Call("arenasim_objects", 3))
 	}
-}
-
-// set changes a setting of a simulator.
-func (c *controls) set(name string, value uint64) {
-	f, ok := c.library.Find("arenasim_set")
-	require.True(c.t, ok)
-	frame := dl.Frame{Args: [dl.MaxArgs]uint64{0, value}}
-	require.Equal(c.t, uint64(1), f.CallWith(&frame, 0, append([]byte(name), 0)), name)
 }
 
 // refused says that a driver did not take an argument.
@@ -136,7 +119,7 @@ func must[T any](t *testing.T) func(T, error) T {
 }
 
 func TestSimulatorReservations(t *testing.T) {
-	onSimulators(t, func(t *testing.T, d vmm.Driver, _ *controls) {
+	onSimulators(t, func(t *testing.T, d vmm.Driver, _ *simtest.Simulator) {
 		t.Helper()
 		for _, wrong := range [][2]uint64{{0, 0}, {1, 0}, {granule + 1, 0}, {granule, 3}} {
 			_, err := d.Reserve(wrong[0], wrong[1], 0)
@@ -160,7 +143,7 @@ func TestSimulatorReservations(t *testing.T) {
 }
 
 func TestSimulatorMappings(t *testing.T) {
-	onSimulators(t, func(t *testing.T, d vmm.Driver, c *controls) {
+	onSimulators(t, func(t *testing.T, d vmm.Driver, c *simtest.Simulator) {
 		t.Helper()
 		va := must[uint64](t)(d.Reserve(8*granule, 0, 0))
 		for _, wrong := range []uint64{0, 1, granule / 2} {
@@ -184,10 +167,10 @@ func TestSimulatorMappings(t *testing.T) {
 		refused(t, d.Unmap(va+3*granule, granule), "nothing")
 		require.NoError(t, d.Release(handle))
 		refused(t, d.Release(handle), "a handle that is gone")
-		assert.Equal(t, []uint64{0, 2}, []uint64{c.call("arenasim_objects", 1), c.call("arenasim_objects", 2)}, "memory lives while it is mapped")
+		assert.Equal(t, []uint64{0, 2}, []uint64{c.Call("arenasim_objects", 1), c.Call("arenasim_objects", 2)}, "memory lives while it is mapped")
 		fill(va)
 		require.NoError(t, d.Unmap(va, 3*granule), "several whole mappings")
-		assert.Zero(t, c.call("arenasim_objects", 2))
+		assert.Zero(t, c.Call("arenasim_objects", 2))
 	})
 }
 
@@ -202,7 +185,7 @@ func touch(va uint64) (faulted bool) {
 }
 
 func TestSimulatorAccess(t *testing.T) {
-	onSimulators(t, func(t *testing.T, d vmm.Driver, _ *controls) {
+	onSimulators(t, func(t *testing.T, d vmm.Driver, _ *simtest.Simulator) {
 		t.Helper()
 		va := must[uint64](t)(d.Reserve(granule, 0, 0))
 		handle := must[uint64](t)(d.Create(granule, vmm.HandleTypeNone, false))
@@ -225,7 +208,7 @@ func TestSimulatorAccess(t *testing.T) {
 }
 
 func TestSimulatorExports(t *testing.T) {
-	onSimulators(t, func(t *testing.T, d vmm.Driver, _ *controls) {
+	onSimulators(t, func(t *testing.T, d vmm.Driver, _ *simtest.Simulator) {
 		t.Helper()
 		plain := must[uint64](t)(d.Create(granule, vmm.HandleTypeNone, false))
 		_, err := d.ExportFD(plain)
@@ -260,12 +243,9 @@ func TestSimulatorExports(t *testing.T) {
 
 func TestSimulatorFaults(t *testing.T) {
 	names := map[string]string{"cuda": "cuMemCreate", "hip": "hipMemCreate", "musa": "muMemCreate"}
-	onSimulators(t, func(t *testing.T, d vmm.Driver, c *controls) {
+	onSimulators(t, func(t *testing.T, d vmm.Driver, c *simtest.Simulator) {
 		t.Helper()
-		f, ok := c.library.Find("arenasim_fail_function")
-		require.True(t, ok)
-		frame := dl.Frame{Args: [dl.MaxArgs]uint64{0, 2, 4242}}
-		require.Equal(t, uint64(1), f.CallWith(&frame, 0, append([]byte(names[d.Backend()]), 0)))
+		require.Equal(t, uint64(1), c.CallWith("arenasim_fail_function", names[d.Backend()], 2, 4242))
 		must[uint64](t)(d.Create(granule, vmm.HandleTypeNone, false))
 		_, err := d.Create(granule, vmm.HandleTypeNone, false)
 		failed := new(vmm.Error)
@@ -275,46 +255,46 @@ func TestSimulatorFaults(t *testing.T) {
 		assert.ErrorContains(t, err, "a code without a name, 4242")
 		must[uint64](t)(d.Create(granule, vmm.HandleTypeNone, false))
 
-		require.Equal(t, uint64(1), c.call("arenasim_fail", uint64(vmm.OpReserve), 0, uint64(vmm.ClassOutOfMemory)))
+		require.Equal(t, uint64(1), c.Call("arenasim_fail", uint64(vmm.OpReserve), 0, uint64(vmm.ClassOutOfMemory)))
 		for range 3 {
 			_, err := d.Reserve(granule, 0, 0)
 			require.ErrorIs(t, err, vmm.ClassOutOfMemory)
 		}
-		c.call("arenasim_fail_not")
+		c.Call("arenasim_fail_not")
 		must[uint64](t)(d.Reserve(granule, 0, 0))
 	})
 }
 
 func TestSimulatorQuirks(t *testing.T) {
-	onSimulators(t, func(t *testing.T, d vmm.Driver, c *controls) {
+	onSimulators(t, func(t *testing.T, d vmm.Driver, c *simtest.Simulator) {
 		t.Helper()
-		c.set("capacity", 4*granule)
+		c.Set("capacity", 4*granule)
 		_, err := d.Create(8*granule, vmm.HandleTypeNone, false)
 		require.ErrorIs(t, err, vmm.ClassOutOfMemory)
 		va := must[uint64](t)(d.Reserve(4*granule, 0, 0))
 		handle := must[uint64](t)(d.Create(granule, vmm.HandleTypeNone, false))
 
-		c.set("map_does_nothing", 1)
+		c.Set("map_does_nothing", 1)
 		require.NoError(t, d.Map(va, granule, handle))
 		refused(t, d.Grant(va, granule, 0), "what was not mapped")
-		c.set("map_does_nothing", 0)
+		c.Set("map_does_nothing", 0)
 
-		c.set("grant_fails_on_tail", 1)
+		c.Set("grant_fails_on_tail", 1)
 		require.NoError(t, d.Map(va+granule, granule, handle))
 		refused(t, d.Grant(va+granule, granule, 0), "a tail")
-		c.set("grant_fails_on_tail", 0)
+		c.Set("grant_fails_on_tail", 0)
 
-		c.set("reserve_gives_null", 1)
+		c.Set("reserve_gives_null", 1)
 		assert.Zero(t, must[uint64](t)(d.Reserve(granule, 0, 0)))
-		c.set("reserve_gives_null", 0)
+		c.Set("reserve_gives_null", 0)
 
-		c.set("retain_takes_no_reference", 1)
+		c.Set("retain_takes_no_reference", 1)
 		must[uint64](t)(d.Retain(va + granule))
 		require.NoError(t, d.Release(handle))
 		refused(t, d.Release(handle), "no reference was taken")
-		c.set("retain_takes_no_reference", 0)
+		c.Set("retain_takes_no_reference", 0)
 
-		c.set("mapping_limit", 1)
+		c.Set("mapping_limit", 1)
 		more := must[uint64](t)(d.Create(granule, vmm.HandleTypeNone, false))
 		require.NoError(t, d.Map(va, granule, more))
 		require.NoError(t, d.Grant(va, granule, 0))
@@ -323,60 +303,60 @@ func TestSimulatorQuirks(t *testing.T) {
 }
 
 // granted says which of the first three devices have access at an address.
-func (c *controls) granted(va uint64) [3]uint64 {
-	return [3]uint64{c.call("arenasim_granted", va, 0), c.call("arenasim_granted", va, 1), c.call("arenasim_granted", va, 2)}
+func granted(c *simtest.Simulator, va uint64) [3]uint64 {
+	return [3]uint64{c.Call("arenasim_granted", va, 0), c.Call("arenasim_granted", va, 1), c.Call("arenasim_granted", va, 2)}
 }
 
 func TestSimulatorGrantsToDevices(t *testing.T) {
-	onSimulators(t, func(t *testing.T, d vmm.Driver, c *controls) {
+	onSimulators(t, func(t *testing.T, d vmm.Driver, c *simtest.Simulator) {
 		t.Helper()
-		c.set("devices", 3)
-		c.set("mapping_limit", 2)
+		c.Set("devices", 3)
+		c.Set("mapping_limit", 2)
 		va := must[uint64](t)(d.Reserve(3*granule, 0, 0))
 		handle := must[uint64](t)(d.Create(granule, vmm.HandleTypeNone, false))
 		for i := range uint64(3) {
 			require.NoError(t, d.Map(va+i*granule, granule, handle))
 		}
-		assert.Equal(t, [3]uint64{}, c.granted(va), "mapped only")
+		assert.Equal(t, [3]uint64{}, granted(c, va), "mapped only")
 
 		require.NoError(t, d.Grant(va, granule, 2))
-		assert.Equal(t, [3]uint64{0, 0, 1}, c.granted(va+granule-1))
-		assert.Equal(t, [3]uint64{}, c.granted(va+granule), "the next mapping")
+		assert.Equal(t, [3]uint64{0, 0, 1}, granted(c, va+granule-1))
+		assert.Equal(t, [3]uint64{}, granted(c, va+granule), "the next mapping")
 		assert.False(t, touch(va), "the CPU has what any device has")
 		refused(t, d.CopyToHost(make([]byte, 1), va+granule), "a copy of what no device has")
 
 		require.NoError(t, d.Grant(va, 2*granule, 0))
-		assert.Equal(t, [3]uint64{1, 0, 1}, c.granted(va))
-		assert.Equal(t, [3]uint64{1, 0, 0}, c.granted(va+granule))
+		assert.Equal(t, [3]uint64{1, 0, 1}, granted(c, va))
+		assert.Equal(t, [3]uint64{1, 0, 0}, granted(c, va+granule))
 		require.NoError(t, d.Grant(va, granule, 1), "a further device takes no further mapping")
 		assert.ErrorIs(t, d.Grant(va+2*granule, granule, 0), vmm.ClassOutOfMemory)
 
 		refused(t, d.Grant(va, granule, 3), "no device")
-		assert.Zero(t, c.call("arenasim_granted", va, 3))
-		assert.Zero(t, c.call("arenasim_granted", va, 64), "beyond any device")
-		assert.Zero(t, c.call("arenasim_granted", va+3*granule, 0), "nothing there")
+		assert.Zero(t, c.Call("arenasim_granted", va, 3))
+		assert.Zero(t, c.Call("arenasim_granted", va, 64), "beyond any device")
+		assert.Zero(t, c.Call("arenasim_granted", va+3*granule, 0), "nothing there")
 		require.NoError(t, d.Unmap(va, granule))
-		assert.Equal(t, [3]uint64{}, c.granted(va))
+		assert.Equal(t, [3]uint64{}, granted(c, va))
 		require.NoError(t, d.Map(va, granule, handle))
-		assert.Equal(t, [3]uint64{}, c.granted(va), "a new mapping has none of the old one's")
+		assert.Equal(t, [3]uint64{}, granted(c, va), "a new mapping has none of the old one's")
 	})
 }
 
 func TestSimulatorRefusesAPeer(t *testing.T) {
-	onSimulators(t, func(t *testing.T, d vmm.Driver, c *controls) {
+	onSimulators(t, func(t *testing.T, d vmm.Driver, c *simtest.Simulator) {
 		t.Helper()
 		va := must[uint64](t)(d.Reserve(granule, 0, 0))
 		handle := must[uint64](t)(d.Create(granule, vmm.HandleTypeNone, false))
 		require.NoError(t, d.Map(va, granule, handle))
 		for other, device := range []int{1, 0} {
-			c.set("peer_refused", uint64(device)+1)
+			c.Set("peer_refused", uint64(device)+1)
 			require.NoError(t, d.Grant(va, granule, other))
 			for range 2 {
 				require.ErrorIs(t, d.Grant(va, granule, device), vmm.ClassNotSupported)
 			}
 		}
-		assert.Equal(t, [3]uint64{1, 1, 0}, c.granted(va), "each before it was refused")
-		c.set("peer_refused", 0)
+		assert.Equal(t, [3]uint64{1, 1, 0}, granted(c, va), "each before it was refused")
+		c.Set("peer_refused", 0)
 		require.NoError(t, d.Grant(va, granule, 1))
 	})
 }
@@ -405,7 +385,7 @@ func allOperations(t *testing.T, d vmm.Driver, size uint64) map[string]time.Dura
 // Each operation costs what it is told to, and the others do not.
 func TestSimulatorCosts(t *testing.T) {
 	const cost, mibs = 60 * time.Millisecond, 4
-	onSimulators(t, func(t *testing.T, d vmm.Driver, c *controls) {
+	onSimulators(t, func(t *testing.T, d vmm.Driver, c *simtest.Simulator) {
 		t.Helper()
 		for setting, costly := range map[string]string{
 			"cost_reserve": "reserve", "cost_create": "create", "cost_map": "map", "cost_grant": "grant", "cost_unmap": "unmap",
@@ -415,13 +395,13 @@ func TestSimulatorCosts(t *testing.T) {
 			if strings.HasSuffix(setting, "_mib") {
 				value /= mibs
 			}
-			c.set(setting, uint64(value))
+			c.Set(setting, uint64(value))
 			for name, took := range allOperations(t, d, mibs<<20) {
 				if name == costly {
 					assert.GreaterOrEqual(t, took, cost, setting)
 				}
 			}
-			c.set(setting, 0)
+			c.Set(setting, 0)
 		}
 	})
 }
@@ -448,20 +428,18 @@ func TestSimulatorCostsFromTheEnvironment(t *testing.T) {
 
 // A device reports what its driver does wrong, and does not go on as if nothing were.
 func TestDevicesOnFaultyDrivers(t *testing.T) {
-	for _, s := range simulated {
-		t.Run(s.name, func(t *testing.T) {
-			file := filepath.Join(out, "sim", s.library)
-			t.Setenv(s.override, file)
-			c := loadControls(t, file)
+	for _, s := range simulators(t) {
+		t.Run(s.Name, func(t *testing.T) {
+			c := s.load(t)
 			for setting, op := range map[string]func(*vmm.Device) error{
 				"reserve_gives_null":  func(d *vmm.Device) error { _, err := d.Reserve(granule, granule, 0); return err },
 				"map_does_nothing":    func(d *vmm.Device) error { _, err := d.Probe(); return err },
 				"grant_fails_on_tail": func(d *vmm.Device) error { return secondGrant(d) },
 			} {
-				c.call("arenasim_reset")
-				device, err := s.open(0)
+				c.Reset()
+				device, err := s.Open(0, "")
 				require.NoError(t, err)
-				c.set(setting, 1)
+				c.Set(setting, 1)
 				err = op(device)
 				if setting == "grant_fails_on_tail" && device.Driver().Capabilities().MapGrants {
 					require.NoError(t, err, "nothing is granted")
@@ -470,7 +448,7 @@ func TestDevicesOnFaultyDrivers(t *testing.T) {
 				require.Error(t, err, setting)
 				failed := new(vmm.Error)
 				require.ErrorAs(t, err, &failed)
-				c.call("arenasim_reset")
+				c.Reset()
 			}
 		})
 	}

@@ -10,14 +10,14 @@ import (
 	"github.com/arenagen/arenagen/arena/vmm"
 	"github.com/arenagen/arenagen/backends/cuda"
 	"github.com/arenagen/arenagen/backends/kit/capi"
-	registry "github.com/arenagen/arenagen/backends/kit/registry"
+	"github.com/arenagen/arenagen/backends/kit/registry"
 )
 
 // #include "guard.h"
 import "C"
 
 var library = capi.New([]registry.Backend{
-	{Name: cuda.Backend, Title: "NVIDIA CUDA", Override: cuda.Override, Auto: true, Open: openCuda},
+	{Name: cuda.Backend, Title: "NVIDIA CUDA", Override: cuda.Override, Auto: true, Abilities: cuda.Abilities, Open: openCuda},
 }, callbacks{})
 
 func main() {}

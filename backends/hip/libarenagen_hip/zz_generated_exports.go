@@ -10,14 +10,14 @@ import (
 	"github.com/arenagen/arenagen/arena/vmm"
 	"github.com/arenagen/arenagen/backends/hip"
 	"github.com/arenagen/arenagen/backends/kit/capi"
-	registry "github.com/arenagen/arenagen/backends/kit/registry"
+	"github.com/arenagen/arenagen/backends/kit/registry"
 )
 
 // #include "guard.h"
 import "C"
 
 var library = capi.New([]registry.Backend{
-	{Name: hip.Backend, Title: "AMD HIP", Override: hip.Override, Auto: true, Open: openHip},
+	{Name: hip.Backend, Title: "AMD HIP", Override: hip.Override, Auto: true, Abilities: hip.Abilities, Open: openHip},
 }, callbacks{})
 
 func main() {}

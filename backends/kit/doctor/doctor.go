@@ -16,6 +16,7 @@ type Report struct {
 	// Usable tells whether a backend that is taken without being named has a device that can be used.
 	Usable   bool      `json:"usable"`
 	Backends []Backend `json:"backends"`
+	Matrix   Matrix    `json:"matrix"`
 }
 
 // A Backend is what was found of one.
@@ -66,6 +67,7 @@ func Examine(backends []registry.Backend) Report {
 			r.Usable = r.Usable || b.Auto && (d.Problem == nil || d.MemoryReturns != nil)
 		}
 	}
+	r.Matrix = Compare(backends)
 	return r
 }
 
@@ -171,6 +173,7 @@ func (r Report) String() string {
 	for _, one := range r.Backends {
 		one.print(&b)
 	}
+	b.WriteString(r.Matrix.String())
 	return b.String()
 }
 

@@ -11,6 +11,8 @@ type Backend struct {
 	Override string
 	// Auto tells whether it is among those that a caller gets who names none.
 	Auto bool
+	// Abilities says what it can do, as far as its file tells.
+	Abilities func() vmm.Abilities
 	// Open opens a device by its ordinal, with options as the backend's reference page lists them. Its errors are
 	// of type *vmm.Error, or *options.Error.
 	Open func(device int, options string) (*vmm.Device, error)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/arenagen/arenagen/arena/vmm"
 	"github.com/arenagen/arenagen/backends/kit/capi"
-	registry "github.com/arenagen/arenagen/backends/kit/registry"
+	"github.com/arenagen/arenagen/backends/kit/registry"
 	"github.com/arenagen/arenagen/backends/levelzero"
 )
 
@@ -17,7 +17,7 @@ import (
 import "C"
 
 var library = capi.New([]registry.Backend{
-	{Name: levelzero.Backend, Title: "Intel Level Zero", Override: levelzero.Override, Auto: true, Open: openLevelzero},
+	{Name: levelzero.Backend, Title: "Intel Level Zero", Override: levelzero.Override, Auto: true, Abilities: levelzero.Abilities, Open: openLevelzero},
 }, callbacks{})
 
 func main() {}

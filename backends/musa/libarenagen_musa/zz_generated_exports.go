@@ -9,7 +9,7 @@ import (
 
 	"github.com/arenagen/arenagen/arena/vmm"
 	"github.com/arenagen/arenagen/backends/kit/capi"
-	registry "github.com/arenagen/arenagen/backends/kit/registry"
+	"github.com/arenagen/arenagen/backends/kit/registry"
 	"github.com/arenagen/arenagen/backends/musa"
 )
 
@@ -17,7 +17,7 @@ import (
 import "C"
 
 var library = capi.New([]registry.Backend{
-	{Name: musa.Backend, Title: "Moore Threads MUSA", Override: musa.Override, Auto: true, Open: openMusa},
+	{Name: musa.Backend, Title: "Moore Threads MUSA", Override: musa.Override, Auto: true, Abilities: musa.Abilities, Open: openMusa},
 }, callbacks{})
 
 func main() {}

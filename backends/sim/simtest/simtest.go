@@ -8,7 +8,6 @@
 //		Open:   func(device int) (arena.Backend, error) { return acme.Open(device, acme.Options{}) },
 //		Needs:  append(arenatest.NeedsOf(acme.Abilities()), "memory", "faults"),
 //		Driver: driver,
-//		Reset:  driver.Reset,
 //	})
 package simtest
 
@@ -95,18 +94,25 @@ func (s *Simulator) Call(name string, args ...uint64) uint64 {
 	return f.Call(&frame)
 }
 
+// CallWith calls a control whose first parameter is a text, such as arenasim_fail_function.
+func (s *Simulator) CallWith(name, text string, args ...uint64) uint64 {
+	s.t.Helper()
+	f := s.find(name)
+	var frame dl.Frame
+	copy(frame.Args[1:], args)
+	return f.CallWith(&frame, 0, append([]byte(text), 0))
+}
+
 // Set changes a setting, of those that arenasim.h lists.
 func (s *Simulator) Set(name string, value uint64) {
 	s.t.Helper()
-	f := s.find("arenasim_set")
-	frame := dl.Frame{Args: [dl.MaxArgs]uint64{0, value}}
-	if f.CallWith(&frame, 0, append([]byte(name), 0)) != 1 {
+	if s.CallWith("arenasim_set", name, value) != 1 {
 		s.t.Fatalf("%s has no setting %s", s.File, name)
 	}
 }
 
 // Reset brings it to where it was when it was loaded.
-func (s *Simulator) Reset(*testing.T) { s.Call("arenasim_reset") }
+func (s *Simulator) Reset() { s.Call("arenasim_reset") }
 
 // Do carries out a verb of the conformance suite that is the driver's.
 func (s *Simulator) Do(verb string, args ...uint64) arenatest.Answer {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/arenagen/arenagen/arena/vmm"
 	"github.com/arenagen/arenagen/backends/kit/capi"
-	registry "github.com/arenagen/arenagen/backends/kit/registry"
+	"github.com/arenagen/arenagen/backends/kit/registry"
 	"github.com/arenagen/arenagen/backends/stub"
 )
 
@@ -17,7 +17,7 @@ import (
 import "C"
 
 var library = capi.New([]registry.Backend{
-	{Name: stub.Backend, Title: "Host memory", Auto: true, Open: openStub},
+	{Name: stub.Backend, Title: "Host memory", Auto: true, Abilities: stub.Abilities, Open: openStub},
 }, callbacks{})
 
 func main() {}

@@ -31,7 +31,7 @@ func allFile(all *ir.SharedLibrary) emit.File {
 // registered renders
 //
 //	[]registry.Backend{
-//		{Name: <backend>.Backend, Title: "<title>", Override: <backend>.Override, Auto: true, Open: open<Backend>},
+//		{Name: <backend>.Backend, Title: "<title>", Override: <backend>.Override, Auto: true, Abilities: <backend>.Abilities, Open: open<Backend>},
 //	}
 //
 // Override only where there is a library, and Auto where there is one or no other backend.
@@ -48,7 +48,11 @@ func registered(backends []*ir.Backend) jen.Code {
 		if b.Library != nil || len(backends) == 1 {
 			entry = append(entry, keyed(jen.Id("Auto"), jen.True()))
 		}
-		entries = append(entries, jen.Values(append(entry, keyed(jen.Id("Open"), jen.Id(openName(b))))...))
+		entry = append(entry,
+			keyed(jen.Id("Abilities"), jen.Qual(b.ImportPath(), "Abilities")),
+			keyed(jen.Id("Open"), jen.Id(openName(b))),
+		)
+		entries = append(entries, jen.Values(entry...))
 	}
 	return jen.Index().Qual(registryPath, "Backend").Add(list(entries...))
 }

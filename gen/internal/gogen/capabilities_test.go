@@ -23,6 +23,48 @@ type Capabilities struct {
 `, capabilities(testCapabilities))
 }
 
+func TestCapabilityList(t *testing.T) {
+	assertRendersIn(t, vmmPath, `
+// List are the capabilities by name, in the order of the contract.
+func (c Capabilities) List() []Capability {
+	return []Capability{
+		{"map_once", c.MapOnce},
+		{"map_grants", c.MapGrants},
+	}
+}
+`, capabilityList(testCapabilities))
+}
+
+func TestAbilities(t *testing.T) {
+	assertRenders(t, `
+// Abilities says what the backend can do, as far as its file tells: it needs no driver.
+func Abilities() vmm.Abilities {
+	return vmm.Abilities{
+		Capabilities: (*Driver)(nil).Capabilities(),
+		Unsupported: []vmm.Op{
+			vmm.OpTurn,
+		},
+		Ignores: []vmm.Input{
+			{Op: vmm.OpCreate, Name: "kind"},
+		},
+	}
+}
+`, abilities(&ir.Backend{
+		Unsupported: []*ir.Operation{{Name: "turn", OpName: "OpTurn"}},
+		Functions: []*ir.Binding{
+			{Does: &ir.Operation{OpName: "OpCreate"}, Ignores: []*ir.Value{{Name: "kind"}}},
+		},
+	}))
+	assertRenders(t, `
+// Abilities says what the backend can do, as far as its file tells: it needs no driver.
+func Abilities() vmm.Abilities {
+	return vmm.Abilities{
+		Capabilities: (*Driver)(nil).Capabilities(),
+	}
+}
+`, abilities(&ir.Backend{}))
+}
+
 func TestDriverCapabilities(t *testing.T) {
 	assertRenders(t, `
 // Capabilities says what an arena may rely on.

@@ -12,7 +12,7 @@ func contractFile(c *ir.Contract) emit.File {
 	for _, e := range c.Enums {
 		add(f, choice(e), choiceNames(e), choiceString(e))
 	}
-	add(f, capabilities(c.Capabilities), quirks(c.Quirks))
+	add(f, capabilities(c.Capabilities), capabilityList(c.Capabilities), quirks(c.Quirks))
 	add(f, operations(c.Operations)...)
 	add(f, driverInterface(c.Operations))
 	return file("arena/vmm/zz_generated_contract.go", f, contractOrigins(c), c.Pos.File)

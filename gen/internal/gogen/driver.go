@@ -25,6 +25,7 @@ func driverFile(c *ir.Contract, b *ir.Backend) emit.File {
 		driverOpen(openingOperation(c), b),
 		driverBackend(),
 		driverCapabilities(b.Capabilities),
+		abilities(b),
 		driverNoQuirks(),
 		driverHostAbout(),
 	)

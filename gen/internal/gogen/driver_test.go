@@ -86,7 +86,7 @@ func TestDriverFile(t *testing.T) {
 	assert.Equal(t, []string{"spec/vmm.yaml", "spec/backends/toy.yaml"}, file.Sources)
 	assert.Contains(t, string(file.Content), "// Package toy is the toy backend: a toy.\npackage toy\n")
 	assert.Equal(t, []string{
-		"Backend", "Driver", "Driver.driver", "_", "_", "Open", "Driver.Backend", "Driver.Capabilities", "Driver.Quirks", "Driver.About",
+		"Backend", "Driver", "Driver.driver", "_", "_", "Open", "Driver.Backend", "Driver.Capabilities", "Abilities", "Driver.Quirks", "Driver.About",
 		"Driver.Unmap", "Driver.Turn", "Driver.DeviceCount", "Driver.Create", "numberOfHandleType",
 	}, declarations(t, file))
 	for _, origin := range file.Origins {

@@ -128,14 +128,14 @@ func TestExportsFrame(t *testing.T) {
 	}{
 		"library": {exportsLibrary(&ir.SharedLibrary{Backends: []*ir.Backend{backend}}), `
 var library = capi.New([]registry.Backend{
-	{Name: stub.Backend, Title: "Host memory", Auto: true, Open: openStub},
+	{Name: stub.Backend, Title: "Host memory", Auto: true, Abilities: stub.Abilities, Open: openStub},
 }, callbacks{})`},
 		"all": {exportsLibrary(&ir.SharedLibrary{Backends: []*ir.Backend{vendor, backend}}), `
 var library = capi.New(all.Backends(), callbacks{})`},
 		"registered": {jen.Var().Id("x").Op("=").Add(registered([]*ir.Backend{vendor, backend})), `
 var x = []registry.Backend{
-	{Name: cuda.Backend, Title: "CUDA", Override: cuda.Override, Auto: true, Open: openCuda},
-	{Name: stub.Backend, Title: "Host memory", Open: openStub},
+	{Name: cuda.Backend, Title: "CUDA", Override: cuda.Override, Auto: true, Abilities: cuda.Abilities, Open: openCuda},
+	{Name: stub.Backend, Title: "Host memory", Abilities: stub.Abilities, Open: openStub},
 }`},
 		"main": {exportsMain(), `func main() {}`},
 		"ready": {exportsReady(), `

@@ -28,7 +28,7 @@ const (
 // elements of their paths.
 func newFile(importPath, name string, imported ...string) *jen.File {
 	f := jen.NewFilePathName(importPath, name)
-	for _, p := range append([]string{arenaPath, vmmPath, capiPath, optionsPath, dlPath}, imported...) {
+	for _, p := range append([]string{arenaPath, vmmPath, capiPath, optionsPath, dlPath, registryPath}, imported...) {
 		f.ImportName(p, path.Base(p))
 	}
 	return f

@@ -22,6 +22,7 @@ func libraryDriverFile(c *ir.Contract, b *ir.Backend) emit.File {
 		libraryDriverOpen(openingOperation(c), b),
 		driverBackend(),
 		driverCapabilities(b.Capabilities),
+		abilities(b),
 		driverQuirks(b.Library),
 		driverAbout(),
 	)

@@ -258,7 +258,6 @@ func (r *backendResolver) checkCarried(b *Binding, d specfile.Binding) {
 		carriers[slot.Input]++
 		carriers[slot.Output]++
 	}
-	ignored := map[*Value]bool{}
 	names := newScope("name", r.mistakes)
 	for _, name := range d.Ignores.Items {
 		v := find(r.mistakes, "input", name, b.Does.Inputs, func(v *Value) string { return v.Name })
@@ -269,10 +268,10 @@ func (r *backendResolver) checkCarried(b *Binding, d specfile.Binding) {
 		if carriers[v] > 0 {
 			r.mistakes.Add(name.Pos, "input %q is ignored, and a parameter carries it", v.Name)
 		}
-		ignored[v] = true
+		b.Ignores = append(b.Ignores, v)
 	}
 	for _, v := range b.Does.Inputs {
-		if carriers[v] == 0 && !ignored[v] {
+		if carriers[v] == 0 && !slices.Contains(b.Ignores, v) {
 			r.mistakes.Add(b.Pos, "no parameter of function %q has the role %s, expected one, or the input under ignores", b.Name, v.Name)
 		}
 	}

@@ -336,6 +336,8 @@ type Binding struct {
 	Plays  *Helper    `json:",omitempty" dump:"name"` // of a helper: what a simulator does for it; nil: nothing
 	Params []*BoundParam
 	C      *CFunction `json:",omitempty"` // of a library
+
+	Ignores []*Value `json:",omitempty" dump:"name"` // the inputs that the function does not need
 }
 
 // A BoundParam is one parameter of a driver function.

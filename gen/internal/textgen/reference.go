@@ -17,12 +17,12 @@ import (
 func referenceFiles(m *ir.Model) []emit.File {
 	return []emit.File{
 		page("docs/reference/abi.md", "reference_abi.tmpl", m.ABI, m.ABI.Pos.File),
-		page(contractPage(m.Contract), "reference_contract.tmpl", m.Contract, m.Contract.Pos.File),
+		page(placeOfContract(m.Contract), "reference_contract.tmpl", contractPageOf(m), m.Contract.Pos.File, ir.Project.Specs),
 	}
 }
 
-// contractPage is the reference page of the contract.
-func contractPage(c *ir.Contract) string { return fmt.Sprintf("docs/reference/%s.md", c.Name) }
+// placeOfContract is the reference page of the contract.
+func placeOfContract(c *ir.Contract) string { return fmt.Sprintf("docs/reference/%s.md", c.Name) }
 
 // backendPageFile renders the reference page of a backend.
 func backendPageFile(m *ir.Model, b *ir.Backend) emit.File {
@@ -106,6 +106,20 @@ func optionValues(o *ir.Option) string {
 	}
 }
 
+// A contractPage is what the contract's reference page is rendered from.
+type contractPage struct {
+	*ir.Contract
+	Backends []backendPage
+}
+
+func contractPageOf(m *ir.Model) contractPage {
+	page := contractPage{Contract: m.Contract}
+	for _, b := range m.Backends {
+		page.Backends = append(page.Backends, backendPage{ABI: m.ABI, Contract: m.Contract, Backend: b})
+	}
+	return page
+}
+
 // A backendPage is what a backend's reference page is rendered from.
 type backendPage struct {
 	ABI      *ir.ABI
@@ -177,6 +191,29 @@ func (p backendPage) Since(o *ir.Operation) string {
 		}
 	}
 	return ""
+}
+
+// Does says whether the backend does an operation, and from when on.
+func (p backendPage) Does(o *ir.Operation) string {
+	since := p.Since(o)
+	switch {
+	case slices.Contains(p.Backend.Unsupported, o):
+		return "no"
+	case since == "":
+		return "yes"
+	default:
+		return "yes (" + since + ")"
+	}
+}
+
+// Has says whether the backend has a capability.
+func (p backendPage) Has(c *ir.Capability) string {
+	for _, v := range p.Backend.Capabilities {
+		if v.Capability == c && v.Value {
+			return "yes"
+		}
+	}
+	return "no"
 }
 
 // role is where a parameter's value comes from, as the specs write it.
