@@ -19,6 +19,7 @@ import (
 	"github.com/arenagen/arenagen/backends/kit/doctor"
 	"github.com/arenagen/arenagen/backends/levelzero"
 	"github.com/arenagen/arenagen/backends/musa"
+	"strings"
 )
 
 // The absolute paths of the programs under test, set by TestMain.
@@ -87,43 +88,42 @@ func TestDoctorWithoutDrivers(t *testing.T) {
 	assert.Contains(t, text, "do        Install the vendor's driver, or name its library in ARENAGEN_HIP_LIBRARY.")
 }
 
-// simulated are the backends whose driver is a simulator here.
-var simulated = []struct {
-	name, override, library string
-	versions                bool // the driver is asked for its version
-	attributes              bool // and a device about itself
-}{
-	{"cuda", cuda.Override, "libcuda.so.1", true, true},
-	{"hip", hip.Override, "libamdhip64.so.7", true, true},
-	{"musa", musa.Override, "libmusa.so.4", false, true},
-	{"levelzero", levelzero.Override, "libze_loader.so.1", false, false},
-}
-
 func TestDoctorOnSimulators(t *testing.T) {
-	for _, s := range simulated {
-		t.Run(s.name, func(t *testing.T) {
-			library := s.override + "=" + filepath.Join(simulators, s.library)
+	for _, s := range all.Backends() {
+		if s.Override == "" {
+			continue
+		}
+		t.Run(s.Name, func(t *testing.T) {
+			name, err := os.ReadFile(filepath.Join(simulators, "."+s.Name))
+			require.NoError(t, err)
+			simulator := filepath.Join(simulators, strings.TrimSpace(string(name)))
+			library := s.Override + "=" + simulator
+			found, _, _ := examine(t, library)
+			versions := backend(t, found, s.Name).Version != "" // the driver is asked for its own
+			a := s.Abilities()
 			for name, tc := range map[string]struct {
+				asks     bool // the backend asks what is simulated
 				settings string
 				usable   bool
 				problem  string // of the backend, or of its first device
 				text     string
 			}{
-				"two devices":                      {"devices=2,capacity=0x100000000", true, "", "4 GiB free of 4 GiB"},
-				"no device":                        {"devices=0", false, "no device", "The driver is there and sees no device"},
-				"an old driver":                    {"version=1000000", false, "expected", "Install a newer driver."},
-				"a device without the memory":      {"lacks=0", false, "cannot map memory", "cannot do what an arena needs"},
-				"a full device":                    {"capacity=0x100000", false, "out of memory", "Another process has the device's memory"},
-				"memory that does not return":      {"unmap_keeps_memory=1", true, "does not come back", "Close arenas"},
-				"what is advertised does not work": {"refuses=2,refuses=1", true, "", "not posix_fd"},
-				"settings that are not known":      {"devcies=2", false, "unavailable", "The driver does not start"},
+				"two devices":                      {true, "devices=2", true, "", "  device 1  "},
+				"memory":                           {a.Does(vmm.OpMemoryInfo), "capacity=0x100000000", true, "", "4 GiB free of 4 GiB"},
+				"no device":                        {true, "devices=0", false, "no device", "The driver is there and sees no device"},
+				"an old driver":                    {versions, "version=1000000", false, "expected", "Install a newer driver."},
+				"a device without the memory":      {a.Does(vmm.OpAttribute), "lacks=0", false, "cannot map memory", "cannot do what an arena needs"},
+				"a full device":                    {true, "capacity=0x100000", false, "out of memory", "Another process has the device's memory"},
+				"memory that does not return":      {a.Does(vmm.OpMemoryInfo), "unmap_keeps_memory=1", true, "does not come back", "Close arenas"},
+				"what is advertised does not work": {true, "refuses=2,refuses=1", true, "", "not posix_fd"},
+				"settings that are not known":      {true, "devcies=2", false, "unavailable", "The driver does not start"},
 			} {
-				if name == "an old driver" && !s.versions || name == "a device without the memory" && !s.attributes {
+				if !tc.asks {
 					continue
 				}
 				t.Run(name, func(t *testing.T) {
 					r, text, code := examine(t, library, "ARENASIM="+tc.settings)
-					b := backend(t, r, s.name)
+					b := backend(t, r, s.Name)
 					assert.Equal(t, tc.usable, r.Usable, text)
 					assert.Equal(t, tc.usable, code == 0)
 					assert.Contains(t, text, tc.text)
@@ -133,7 +133,7 @@ func TestDoctorOnSimulators(t *testing.T) {
 					}
 					if tc.problem == "" {
 						assert.Nil(t, found)
-						assert.Equal(t, filepath.Join(simulators, s.library), b.Library)
+						assert.Equal(t, simulator, b.Library)
 						assert.Len(t, b.Devices, 2)
 						return
 					}

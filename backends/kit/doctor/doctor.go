@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"cmp"
 	"github.com/arenagen/arenagen/arena/vmm"
 	"github.com/arenagen/arenagen/backends/kit/dl"
 	"github.com/arenagen/arenagen/backends/kit/registry"
@@ -37,7 +38,7 @@ type Device struct {
 	Minimum       uint64   `json:"minimum_granule"`     // bytes
 	Recommended   uint64   `json:"recommended_granule"` // bytes
 	Free          uint64   `json:"free"`                // bytes
-	Total         uint64   `json:"total"`               // bytes
+	Total         uint64   `json:"total"`               // bytes, 0 where the driver does not tell
 	Memory        string   `json:"memory,omitempty"`    // how it can be exported
 	Trials        []Trial  `json:"trials,omitempty"`
 	MemoryReturns *bool    `json:"memory_returns,omitempty"` // after unmap and release
@@ -122,6 +123,8 @@ func examineDevice(b registry.Backend, ordinal int) Device {
 	}
 	returns, err := d.MemoryReturns()
 	switch {
+	case errors.Is(err, vmm.ClassNotSupported):
+		// How much memory there is cannot be asked, so nobody can tell.
 	case err != nil:
 		r.Problem = problemOf(err, b.Override)
 	case !returns:
@@ -180,7 +183,7 @@ func (r Report) String() string {
 func (r Backend) print(b *strings.Builder) {
 	fmt.Fprintf(b, "%s: %s\n", r.Name, r.Title)
 	if r.Library != "" {
-		fmt.Fprintf(b, "  library   %s, version %s\n", r.Library, r.Version)
+		fmt.Fprintf(b, "  library   %s, version %s\n", r.Library, cmp.Or(r.Version, "not told"))
 	}
 	r.Problem.print(b, "  ")
 	for _, d := range r.Devices {
@@ -193,6 +196,8 @@ func (r Device) print(b *strings.Builder) {
 	fmt.Fprintf(b, "  device %d  %s\n", r.Ordinal, r.Name)
 	if r.Minimum != 0 {
 		fmt.Fprintf(b, "    granule   %s, minimum %s\n", size(r.Recommended), size(r.Minimum))
+	}
+	if r.Total != 0 {
 		fmt.Fprintf(b, "    memory    %s free of %s\n", size(r.Free), size(r.Total))
 	}
 	if r.Memory != "" {
