@@ -112,10 +112,15 @@ func (b borrowing) Open(name string) (fs.File, error) {
 	if below, ok := strings.CutPrefix(name, ir.ModulePath+"/spec/"); ok {
 		return spec.Files.Open(below)
 	}
-	if name == b.at {
-		return b.own.Open(".")
+	below := "."
+	if name != b.at {
+		below = strings.TrimPrefix(name, b.at+"/")
 	}
-	return b.own.Open(strings.TrimPrefix(name, b.at+"/"))
+	file, err := b.own.Open(below)
+	if failed := (*fs.PathError)(nil); errors.As(err, &failed) {
+		failed.Path = name
+	}
+	return file, err
 }
 
 // resolveBeside lets the go command find what generated code imports, without a change to the module's

@@ -16,9 +16,11 @@ var libraryTypes = []string{flagType, textType, memoryType, fabricType}
 // providerTypes are what a provider's function can take.
 var providerTypes = []string{"int32", "uint32", "int64", "uint64"}
 
-// bindings resolves the driver's functions, in the order of the contract's operations.
+// bindings resolves the driver's functions, in the order of the contract's operations. A function whose
+// operation is unsupported is resolved like the others, and then left out: one line takes an operation away.
 func (r *backendResolver) bindings() {
 	done := newScope("operation", r.mistakes)
+	lacking := newScope("operation", r.mistakes)
 	bound := map[*Operation]*Binding{}
 	for _, d := range r.decl.Functions.Items {
 		if !d.Name.Valid {
@@ -32,17 +34,17 @@ func (r *backendResolver) bindings() {
 	unsupported := map[*Operation]bool{}
 	for _, name := range r.decl.Unsupported.Items {
 		if o := r.operation(name); o != nil {
-			done.claim(o.Name, fmt.Sprintf("%q under unsupported", o.Name), name.Pos)
+			lacking.claim(o.Name, fmt.Sprintf("%q under unsupported", o.Name), name.Pos)
 			unsupported[o] = true
 		}
 	}
 	for _, o := range r.contract.Operations {
 		switch {
+		case unsupported[o]:
+			r.backend.Unsupported = append(r.backend.Unsupported, o)
 		case bound[o] != nil:
 			r.backend.Functions = append(r.backend.Functions, bound[o])
 		case o.Opens:
-		case unsupported[o]:
-			r.backend.Unsupported = append(r.backend.Unsupported, o)
 		case len(r.decl.Functions.Items) > 0:
 			r.mistakes.Add(r.decl.Functions.Pos, "no function does operation %q, expected one, or its name under unsupported", o.Name)
 		}
