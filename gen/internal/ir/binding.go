@@ -17,7 +17,7 @@ var libraryTypes = []string{flagType, textType, memoryType, fabricType}
 var providerTypes = []string{"int32", "uint32", "int64", "uint64"}
 
 // bindings resolves the driver's functions, in the order of the contract's operations. A function whose
-// operation is unsupported is resolved like the others, and then left out: one line takes an operation away.
+// operation is unsupported is resolved like the others, and then put aside: one line takes an operation away.
 func (r *backendResolver) bindings() {
 	done := newScope("operation", r.mistakes)
 	lacking := newScope("operation", r.mistakes)
@@ -42,6 +42,9 @@ func (r *backendResolver) bindings() {
 		switch {
 		case unsupported[o]:
 			r.backend.Unsupported = append(r.backend.Unsupported, o)
+			if bound[o] != nil {
+				r.backend.Idle = append(r.backend.Idle, bound[o])
+			}
 		case bound[o] != nil:
 			r.backend.Functions = append(r.backend.Functions, bound[o])
 		case o.Opens:

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -20,7 +22,7 @@ const root = "../../.."
 
 // driverNames are the drivers that the language must be able to describe, and where they are.
 var driverNames = map[string]string{
-	"cann": "gen/testdata/drivers", "levelzero": "gen/testdata/drivers", "cuda": "spec/backends", "hip": "spec/backends",
+	"cann": "gen/testdata/drivers", "levelzero": "spec/backends", "cuda": "spec/backends", "hip": "spec/backends",
 }
 
 // drivers returns the real specs, with the descriptions of drivers in C beside the backends.
@@ -161,5 +163,49 @@ func TestCapabilities(t *testing.T) {
 				compareGolden(t, name, archive, "want/"+b.Name+".txt", calls(b))
 			}
 		})
+	}
+}
+
+// does is a line that says which operation a function does.
+var does = regexp.MustCompile(`(?m)^    does: (\w+)$`)
+
+// TestOneLineTakesAnOperationAway adds to the real specs that a driver cannot do something that it has a function for.
+func TestOneLineTakesAnOperationAway(t *testing.T) {
+	byOpening := []string{"levelzero device_count"} // what opening calls has to stay
+	for _, name := range []string{"cuda", "hip", "levelzero", "musa"} {
+		file := "spec/backends/" + name + ".yaml"
+		files := drivers(t)
+		text := string(readFile(t, filepath.Join(root, file)).Data)
+		for _, match := range does.FindAllStringSubmatch(text, -1) {
+			operation := match[1]
+			t.Run(name+"/"+operation, func(t *testing.T) {
+				files[file] = &fstest.MapFile{Data: []byte(lacking(text, operation))}
+				model, err := ir.LoadFS(files, ir.Project)
+				if slices.Contains(byOpening, name+" "+operation) {
+					require.ErrorContains(t, err, fmt.Sprintf("is called by a step, expected its operation %q not to be unsupported", operation))
+					return
+				}
+				require.NoError(t, err)
+				i := slices.IndexFunc(model.Backends, func(b *ir.Backend) bool { return b.Name == name })
+				backend := model.Backends[i]
+				isIt := func(o *ir.Operation) bool { return o.Name == operation }
+				doesIt := func(b *ir.Binding) bool { return isIt(b.Does) }
+				assert.True(t, slices.ContainsFunc(backend.Unsupported, isIt))
+				assert.False(t, slices.ContainsFunc(backend.Functions, doesIt))
+				assert.True(t, slices.ContainsFunc(backend.Idle, doesIt))
+			})
+		}
+	}
+}
+
+// lacking adds an operation to what a driver cannot do.
+func lacking(text, operation string) string {
+	switch {
+	case strings.Contains(text, "\nunsupported: ["):
+		return strings.Replace(text, "\nunsupported: [", "\nunsupported: ["+operation+", ", 1)
+	case strings.Contains(text, "\nunsupported:\n"):
+		return strings.Replace(text, "\nunsupported:\n", "\nunsupported:\n  - "+operation+"\n", 1)
+	default:
+		return text + "\nunsupported: [" + operation + "]\n"
 	}
 }

@@ -261,6 +261,7 @@ type Backend struct {
 	Options      []*Option
 	Enums        []*EnumMap
 	Functions    []*Binding         // in the order of the contract's operations
+	Idle         []*Binding         `json:",omitempty"` // whose operations are unsupported: nothing calls them
 	Unsupported  []*Operation       `dump:"name"`
 	Capabilities []*CapabilityValue // in the order of the contract
 }

@@ -218,6 +218,11 @@ func (r *backendResolver) helpers() {
 			r.mistakes.Add(b.Pos, "function %q does no operation and nothing calls it, expected the key %q, or a step that calls it", b.Name, "does")
 		}
 	}
+	for _, b := range r.backend.Idle {
+		if r.lib.called[b] {
+			r.mistakes.Add(b.Pos, "function %q is called by a step, expected its operation %q not to be unsupported", b.Name, b.Does.Name)
+		}
+	}
 	slices.SortFunc(r.lib.library.Helpers, func(a, b *Binding) int { return cmp.Compare(a.Name, b.Name) })
 	r.played()
 }

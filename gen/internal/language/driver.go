@@ -72,7 +72,7 @@ func function(b *ir.Backend, name string) (*ir.Binding, error) {
 	if b.Library == nil {
 		return nil, errors.New("the backend has no library")
 	}
-	for _, f := range slices.Concat(b.Functions, b.Library.Helpers) {
+	for _, f := range slices.Concat(b.Functions, b.Idle, b.Library.Helpers) {
 		if f.Name == name {
 			return f, nil
 		}

@@ -2,6 +2,7 @@ package textgen
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"text/template"
 
@@ -73,7 +74,7 @@ type vendorFunction struct {
 func (p vendorPage) Functions() []vendorFunction {
 	var functions []vendorFunction
 	seen := map[string]bool{}
-	for _, b := range append(p.Backend.Library.Helpers, p.Backend.Functions...) {
+	for _, b := range slices.Concat(p.Backend.Library.Helpers, p.Backend.Functions, p.Backend.Idle) {
 		if seen[b.Name] {
 			continue
 		}
