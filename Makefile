@@ -1,4 +1,5 @@
 # make          builds the libraries from what is committed, into out/
+# make arm64    builds the libraries and the simulators for arm64, with Debian's cross compiler, into out/arm64/
 # make demo     runs the C, the Python and the Go program on host memory
 # make test     runs everything that can be checked here
 # make bench    measures, and writes docs/bench.md
@@ -31,8 +32,11 @@ ABI_MAJOR := $(shell sed -n 's/^abi arenagen \([0-9]*\)\..*/\1/p' include/arenag
 # What a library is built from.
 GO_SOURCES := go.mod go.sum $(shell find arena backends -type f \( -name '*.go' -o -name '*.c' -o -name '*.h' -o -name '*.map' -o -name '*.pc' \) ! -name '*_test.go')
 
+# Where what is built for one architecture lies.
+OUT := out
+
 # One library for each backend, and one with all of them.
-LIBRARIES := $(BACKENDS:%=out/lib/libarenagen_%.so) out/lib/libarenagen.so
+LIBRARIES := $(BACKENDS:%=$(OUT)/lib/libarenagen_%.so) $(OUT)/lib/libarenagen.so
 WARNINGS := -std=c99 -Wall -Wextra -Werror -pedantic
 
 .PHONY: all
@@ -40,7 +44,7 @@ all: $(LIBRARIES) out/bin/arenactl out/include/arenagen.h $(BACKENDS:%=out/lib/p
 
 # The version script and the SONAME must come from here: cgo refuses them in a source file.
 define build_library
-@mkdir -p out/lib
+@mkdir -p $(@D)
 @rm -f $@
 CGO_ENABLED=1 $(GO) build -trimpath -buildvcs=false -buildmode=c-shared \
   -ldflags="-s -w -extldflags '\"-Wl,--version-script=$(CURDIR)/$(1)/exports.map\" -Wl,-soname,$(@F).$(ABI_MAJOR)'" \
@@ -49,10 +53,10 @@ CGO_ENABLED=1 $(GO) build -trimpath -buildvcs=false -buildmode=c-shared \
 @ln -sf $(@F) $@.$(ABI_MAJOR)
 endef
 
-out/lib/libarenagen_%.so: $(GO_SOURCES) | tools
+$(OUT)/lib/libarenagen_%.so: $(GO_SOURCES) | tools
 	$(call build_library,backends/$*/libarenagen_$*)
 
-out/lib/libarenagen.so: $(GO_SOURCES) | tools
+$(OUT)/lib/libarenagen.so: $(GO_SOURCES) | tools
 	$(call build_library,backends/all/libarenagen)
 
 out/include/arenagen.h: include/arenagen.h
@@ -70,15 +74,24 @@ SIMULATED := $(patsubst backends/sim/c/zz_generated_%.c,%,$(wildcard backends/si
 SIM_SOURCES := $(wildcard backends/sim/c/*)
 
 .PHONY: simulators
-simulators: $(SIMULATED:%=out/sim/.%)
+simulators: $(SIMULATED:%=$(OUT)/sim/.%)
 
 # The name is the first that the backend's file lists. The target has it.
-out/sim/.%: $(SIM_SOURCES) spec/backends/%.yaml | tools
-	@mkdir -p out/sim
+$(OUT)/sim/.%: $(SIM_SOURCES) spec/backends/%.yaml | tools
+	@mkdir -p $(@D)
 	@name=$$(sed -n 's/^ *linux: \[\([^],]*\).*/\1/p' spec/backends/$*.yaml); \
-	$(CC) -std=gnu11 -O2 -Wall -Wextra -Werror -fPIC -shared -pthread -Wl,-soname,$$name -o out/sim/$$name \
+	$(CC) -std=gnu11 -O2 -Wall -Wextra -Werror -fPIC -shared -pthread -Wl,-soname,$$name -o $(@D)/$$name \
 	  backends/sim/c/core.c backends/sim/c/zz_generated_$*.c; \
 	echo $$name >$@
+
+# For Grace and other arm64 machines.
+ARM64 := CC=aarch64-linux-gnu-gcc GOARCH=arm64 OUT=out/arm64
+
+.PHONY: arm64 libraries
+libraries: $(LIBRARIES)
+arm64:
+	@command -v aarch64-linux-gnu-gcc >/dev/null || { echo "missing: aarch64-linux-gnu-gcc (a C compiler for arm64). apt-get install gcc-aarch64-linux-gnu libc6-dev-arm64-cross" >&2; exit 1; }
+	@$(MAKE) $(ARM64) libraries simulators
 
 # tools says exactly what is missing, before anything else fails for want of it.
 .PHONY: tools

@@ -20,6 +20,7 @@ var hostSource []byte
 
 // Hosted is a built library in a C program, a process of its own for each case.
 type Hosted struct {
+	Emulator  []string // the command that runs programs of another architecture, none for this machine's own
 	Program   string   // the host, as CompileHost made it
 	Library   string   // the file
 	Backend   string   // which of the library's backends, "" for its own choice
@@ -57,7 +58,8 @@ func (h *Hosted) Has(need string) bool { return need == "process" || slices.Cont
 func (h *Hosted) Start(t *testing.T) Session {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), hangs)
-	command := exec.CommandContext(ctx, h.Program, h.Library, h.Backend, h.Simulator)
+	argv := slices.Concat(h.Emulator, []string{h.Program, h.Library, h.Backend, h.Simulator})
+	command := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	command.Env = append(os.Environ(), h.Env...)
 	var complaints strings.Builder
 	command.Stderr = &complaints

@@ -64,21 +64,27 @@ type simulated struct {
 // simulators are all backends that have a driver, on their simulators.
 func simulators(t *testing.T) []simulated {
 	t.Helper()
+	return simulatorsIn(t, out)
+}
+
+// simulatorsIn is simulators, of what was built into a folder.
+func simulatorsIn(t *testing.T, folder string) []simulated {
+	t.Helper()
 	var found []simulated
 	for _, b := range all.Backends() {
 		if b.Override != "" {
-			found = append(found, simulated{b, simulatorOf(t, b.Name)})
+			found = append(found, simulated{b, simulatorOf(t, folder, b.Name)})
 		}
 	}
 	return found
 }
 
-// simulatorOf is the built simulator of a backend's driver.
-func simulatorOf(t *testing.T, backend string) string {
+// simulatorOf is the simulator of a backend's driver that was built into a folder.
+func simulatorOf(t *testing.T, folder, backend string) string {
 	t.Helper()
-	name, err := os.ReadFile(filepath.Join(out, "sim", "."+backend))
+	name, err := os.ReadFile(filepath.Join(folder, "sim", "."+backend))
 	require.NoError(t, err)
-	return filepath.Join(out, "sim", strings.TrimSpace(string(name)))
+	return filepath.Join(folder, "sim", strings.TrimSpace(string(name)))
 }
 
 // load loads the simulator for a test, as after it was loaded first, and has the backend take it for its driver.
@@ -117,14 +123,15 @@ type library struct {
 	simulated
 }
 
-func libraries(t *testing.T) map[string]library {
+// librariesIn are the libraries that were built into a folder.
+func librariesIn(t *testing.T, folder string) map[string]library {
 	t.Helper()
 	host := simulated{Backend: registry.Backend{Abilities: stub.Abilities}}
 	found := map[string]library{
 		"stub":        {"libarenagen_stub.so", "", host},
 		"stub in all": {"libarenagen.so", "stub", host},
 	}
-	for i, s := range simulators(t) {
+	for i, s := range simulatorsIn(t, folder) {
 		found[s.Name] = library{"libarenagen_" + s.Name + ".so", "", s}
 		found[s.Name+" in all"] = library{"libarenagen.so", s.Name, s}
 		if i == 0 {
@@ -136,11 +143,31 @@ func libraries(t *testing.T) map[string]library {
 
 // TestHosted runs the suite on the built libraries, from a C program.
 func TestHosted(t *testing.T) {
+	hosted(t, out, nil)
+}
+
+// TestHostedOnARM64 is TestHosted with the libraries for arm64, in an emulator.
+func TestHostedOnARM64(t *testing.T) {
+	const compiler, emulator = "aarch64-linux-gnu-gcc", "qemu-aarch64"
+	for _, tool := range []string{compiler, emulator} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skip(err)
+		}
+	}
+	output, err := exec.Command("make", "-s", "-C", root, "arm64").CombinedOutput()
+	require.NoError(t, err, string(output))
+	t.Setenv("CC", compiler)
+	hosted(t, filepath.Join(out, "arm64"), []string{emulator, "-L", "/usr/aarch64-linux-gnu"})
+}
+
+// hosted runs the suite on the libraries in a folder, from a C program that the environment's compiler makes.
+func hosted(t *testing.T, folder string, emulator []string) {
+	t.Helper()
 	host := arenatest.CompileHost(t, filepath.Join(out, "include"))
-	for name, l := range libraries(t) {
+	for name, l := range librariesIn(t, folder) {
 		t.Run(name, func(t *testing.T) {
 			subject := &arenatest.Hosted{
-				Program: host, Library: filepath.Join(out, "lib", l.file), Backend: l.backend, Needs: append(arenatest.NeedsOf(l.Abilities()), "memory"),
+				Emulator: emulator, Program: host, Library: filepath.Join(folder, "lib", l.file), Backend: l.backend, Needs: append(arenatest.NeedsOf(l.Abilities()), "memory"),
 			}
 			if l.simulated.file != "" {
 				subject.Simulator = l.simulated.file

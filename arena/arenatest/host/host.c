@@ -250,7 +250,9 @@ static void *one_pair(void *failed) {
 static void threads(const uint64_t *args, struct answer *a) {
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
-  if (pthread_attr_setstacksize(&attributes, args[1])) die("threads", "no such stack");
+  long least = sysconf(_SC_THREAD_STACK_MIN); // more on some architectures
+  size_t size = least > 0 && (uint64_t)least > args[1] ? (size_t)least : args[1];
+  if (pthread_attr_setstacksize(&attributes, size)) die("threads", "no such stack");
   for (uint64_t i = 0; i < args[0]; i++) {
     pthread_t thread;
     int failed = 1;
