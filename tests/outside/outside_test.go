@@ -241,7 +241,7 @@ func TestOutside(t *testing.T) {
 
 	library := filepath.Join(p.folder, "libarenagen_acme.so")
 	script := "-Wl,--version-script=" + filepath.Join(p.folder, "gpu/acme/libarenagen_acme/exports.map")
-	p.run("go", "build", "-buildmode=c-shared", "-ldflags=-extldflags '"+script+"'", "-o", library, "./gpu/acme/libarenagen_acme")
+	p.run("env", "CGO_ENABLED=1", "go", "build", "-buildmode=c-shared", "-ldflags=-extldflags '"+script+"'", "-o", library, "./gpu/acme/libarenagen_acme")
 	arenatest.Run(t, &arenatest.Hosted{
 		Program: arenatest.CompileHost(t, filepath.Join(root, "include")), Library: library, Simulator: simulator,
 		Env:   []string{"ARENAGEN_ACME_LIBRARY=" + simulator},

@@ -264,6 +264,7 @@ func (r *backendResolver) checkCarried(b *Binding, d specfile.Binding) {
 		carriers[slot.Output]++
 	}
 	names := newScope("name", r.mistakes)
+	ignored := map[*Value]bool{}
 	for _, name := range d.Ignores.Items {
 		v := find(r.mistakes, "input", name, b.Does.Inputs, func(v *Value) string { return v.Name })
 		if v == nil {
@@ -273,10 +274,13 @@ func (r *backendResolver) checkCarried(b *Binding, d specfile.Binding) {
 		if carriers[v] > 0 {
 			r.mistakes.Add(name.Pos, "input %q is ignored, and a parameter carries it", v.Name)
 		}
-		b.Ignores = append(b.Ignores, v)
+		ignored[v] = true
 	}
 	for _, v := range b.Does.Inputs {
-		if carriers[v] == 0 && !slices.Contains(b.Ignores, v) {
+		switch {
+		case ignored[v]:
+			b.Ignores = append(b.Ignores, v)
+		case carriers[v] == 0:
 			r.mistakes.Add(b.Pos, "no parameter of function %q has the role %s, expected one, or the input under ignores", b.Name, v.Name)
 		}
 	}

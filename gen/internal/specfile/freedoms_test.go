@@ -89,7 +89,6 @@ var freedoms = []freedom{
 	{"the name of the operation that makes the driver", "rename", `vmm/operations/open/name`, `/Contract/Operations`},
 	{"a quirk that no backend has", "drop", `vmm/quirks/\w+`, `/Contract/Quirks`},
 	{"the name of a quirk that no backend has", "rename", `vmm/quirks/\w+/name`, `/Contract/Quirks`},
-	{"the class of a driver that is too old, which package vmm names", "drop|rename", `vmm/classes/too_old(/name)?`, `/Contract/Classes`},
 	{"what a helper's inputs and outputs are called", "rename|swap|swap values", `vmm/helpers/\w+/(inputs|outputs)(/\d+)?`, `/Contract/Helpers/\w+`},
 
 	// What a backend says about itself.
