@@ -284,6 +284,7 @@ func (r *backendResolver) checkCarried(b *Binding, d specfile.Binding) {
 			r.mistakes.Add(b.Pos, "no parameter of function %q has the role %s, expected one, or the input under ignores", b.Name, v.Name)
 		}
 	}
+	slices.SortFunc(b.Ignores, func(a, b *Value) int { return strings.Compare(a.Name, b.Name) })
 	for _, v := range b.Does.Outputs {
 		if carriers[v] != 1 {
 			r.mistakes.Add(b.Pos, "%d parameters of function %q have the role %s%s, expected one", carriers[v], b.Name, outPrefix, v.Name)

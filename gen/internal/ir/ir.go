@@ -338,7 +338,7 @@ type Binding struct {
 	Params []*BoundParam
 	C      *CFunction `json:",omitempty"` // of a library
 
-	Ignores []*Value `json:",omitempty" dump:"name"` // the inputs that the function does not need
+	Ignores []*Value `json:",omitempty" dump:"name"` // the inputs that the function does not need, by name
 }
 
 // A BoundParam is one parameter of a driver function.
