@@ -111,7 +111,7 @@ gpu-check: out/lib/libarenagen_$(BACKEND).so
 # verify-vendor compares the specs with everything that vendors publish, also in large packages (2 GB). It names licences.
 .PHONY: verify-vendor
 verify-vendor: all
-	PYTHON="$(PYTHON)" scripts/fetch-vendor out/vendor all
+	PYTHON="$(PYTHON)" tests/vendor/fetch out/vendor all
 	$(GO) test -count=1 -v ./tests/vendor
 
 .PHONY: generate

@@ -30,9 +30,9 @@ var fetched = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	output, err := exec.Command(root+"/scripts/fetch-vendor", folder).CombinedOutput()
+	output, err := exec.Command("./fetch", folder).CombinedOutput()
 	if err != nil {
-		err = fmt.Errorf("fetch-vendor: %w: %s", err, output)
+		err = fmt.Errorf("fetch: %w: %s", err, output)
 	}
 	return folder, err
 })
