@@ -14,11 +14,7 @@ import (
 
 	"github.com/arenagen/arenagen/arena/vmm"
 	"github.com/arenagen/arenagen/backends/all"
-	"github.com/arenagen/arenagen/backends/cuda"
-	"github.com/arenagen/arenagen/backends/hip"
 	"github.com/arenagen/arenagen/backends/kit/doctor"
-	"github.com/arenagen/arenagen/backends/levelzero"
-	"github.com/arenagen/arenagen/backends/musa"
 	"strings"
 )
 
@@ -49,7 +45,12 @@ func buildAndRun(m *testing.M) (code int, err error) {
 // examine runs the program with some variables more, none of which name a real driver.
 func examine(t *testing.T, variables ...string) (found doctor.Report, text string, code int) {
 	t.Helper()
-	environment := append(os.Environ(), cuda.Override+"=/there/is/none.so", hip.Override+"=/there/is/none.so", musa.Override+"=/there/is/none.so", levelzero.Override+"=/there/is/none.so")
+	environment := os.Environ()
+	for _, b := range all.Backends() {
+		if b.Override != "" {
+			environment = append(environment, b.Override+"=/there/is/none.so")
+		}
+	}
 	run := func(args ...string) []byte {
 		command := exec.Command(program, append([]string{"doctor"}, args...)...)
 		command.Env = append(environment, variables...)

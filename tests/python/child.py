@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import json
 import os
 import subprocess
 import sys
@@ -13,12 +15,29 @@ ROOT = Path(__file__).resolve().parents[2]
 OUT = ROOT / "out"
 
 # How a backend's library finds a simulator in place of the vendor's driver.
+# The Makefile writes beside each simulator which backend it is for.
 SIMULATORS = {
-    "cuda": {"ARENAGEN_CUDA_LIBRARY": str(OUT / "sim" / "libcuda.so.1")},
-    "hip": {"ARENAGEN_HIP_LIBRARY": str(OUT / "sim" / "libamdhip64.so.7")},
-    "musa": {"ARENAGEN_MUSA_LIBRARY": str(OUT / "sim" / "libmusa.so.4")},
+    note.name[1:]: {f"ARENAGEN_{note.name[1:].upper()}_LIBRARY": str(note.parent / note.read_text(encoding="utf-8").strip())}
+    for note in sorted((OUT / "sim").glob(".*"))
 }
 BACKENDS = {"stub": {}, **SIMULATORS}
+
+
+@functools.cache
+def _abilities() -> dict[str, dict[str, bool]]:
+    report = subprocess.run([OUT / "bin" / "arenactl", "doctor", "--json"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
+    matrix = json.loads(report.stdout)["matrix"]
+    return {row["name"]: row["backends"] for row in matrix["operations"] + matrix["capabilities"]}
+
+
+def those_with(ability: str) -> list[str]:
+    """The backends whose drivers do an operation of the contract, or have a capability."""
+    return [backend for backend in BACKENDS if _abilities()[ability][backend]]
+
+
+def simulated_with(ability: str, has: bool = True) -> list[str]:
+    """Those of them that have a simulator, or those that lack the ability."""
+    return [backend for backend in SIMULATORS if _abilities()[ability][backend] is has]
 
 
 def run(program: str, *args: str, env: dict[str, str] | None = None, timeout: float = 60, **options: Any) -> subprocess.CompletedProcess[str]:

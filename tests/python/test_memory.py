@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from child import BACKENDS, SIMULATORS, run, said
+from child import BACKENDS, SIMULATORS, run, said, simulated_with, those_with
 
 import arenagen
 
@@ -315,7 +315,7 @@ class TestTags:
         assert json.loads(after.to_json())["device"] == 1
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", those_with("import_fd"))
 class TestSharing:
     """Two processes, one of which gives its memory to the other over a socket."""
 
@@ -447,8 +447,8 @@ class TestFabric:
         assert said(program, backend, env=SIMULATORS[backend]) == "good\n"
 
 
-@pytest.mark.parametrize("backend", SIMULATORS)
 class TestSimulated:
+    @pytest.mark.parametrize("backend", simulated_with("map_grants", has=False))
     def test_peers(self, backend: str) -> None:
         program = """
             import ctypes, os, sys, arenagen
@@ -476,6 +476,7 @@ class TestSimulated:
         for placement in ("per_allocation", "slab"):
             assert said(program, backend, placement, env={**SIMULATORS[backend], "ARENASIM": "devices=4"}) == "good\n"
 
+    @pytest.mark.parametrize("backend", simulated_with("sync_stream"))
     def test_no_path_unmaps_what_is_in_use(self, backend: str) -> None:
         # A stream has work pending on the memory whenever something is about to be unmapped: the simulator counts who did not wait.
         program = """
@@ -517,6 +518,7 @@ class TestSimulated:
         """
         assert said(program, backend, env=SIMULATORS[backend]) == "good\n"
 
+    @pytest.mark.parametrize("backend", SIMULATORS)
     def test_what_a_driver_exports_is_found_by_doing(self, backend: str) -> None:
         program = """
             import os, sys, arenagen
