@@ -291,7 +291,7 @@ func TestUsage(t *testing.T) {
 }
 
 func TestHelp(t *testing.T) {
-	for _, args := range [][]string{{"--help"}, {"generate", "--help"}, {"validate", "--help"}, {}} {
+	for _, args := range [][]string{{"--help"}, {"generate", "--help"}, {"validate", "--help"}, {"new", "--help"}, {}} {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {
 			var stdout, stderr bytes.Buffer
 			assert.Equal(t, 0, run(args, &stdout, &stderr))

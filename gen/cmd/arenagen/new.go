@@ -33,15 +33,16 @@ func newNew(root *string) *cobra.Command {
   arenagen new acme --from hip --spec drivers  writes drivers/acme.yaml, for another module`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
-			folder := specs
+			folder, schema := specs, publishedSchema
 			if folder == "" {
 				found, err := findRoot(*root)
 				if err != nil {
 					return err
 				}
 				folder = filepath.Join(found, filepath.FromSlash(ir.Project.Specs))
+				schema = "../" + schemaFile
 			}
-			file, err := start(args[0], from, folder)
+			file, err := start(args[0], from, schema, folder)
 			if err == nil {
 				fmt.Fprintln(command.OutOrStdout(), "wrote", file)
 			}
@@ -53,9 +54,15 @@ func newNew(root *string) *cobra.Command {
 	return command
 }
 
+// What a spec of a backend is checked with by editors: in this project, and in another module.
+const (
+	schemaFile      = "backend.schema.json"
+	publishedSchema = "https://" + ir.ModulePath + "/raw/main/spec/" + schemaFile
+)
+
 // start writes the file of a backend that begins as another one, and returns its name. It writes over nothing.
-func start(name, from, folder string) (string, error) {
-	text, err := starting(name, from)
+func start(name, from, schema, folder string) (string, error) {
+	text, err := starting(name, from, schema)
 	if err != nil {
 		return "", err
 	}
@@ -75,7 +82,7 @@ func start(name, from, folder string) (string, error) {
 var embedded = ir.Tree{ABI: "abi.yaml", Contract: "vmm.yaml", Specs: "backends"}
 
 // starting is the text of a backend that begins as another one. It is refused if the name cannot be a backend's.
-func starting(name, from string) (string, error) {
+func starting(name, from, schema string) (string, error) {
 	model, err := ir.LoadFS(spec.Files, embedded)
 	if err != nil {
 		return "", err
@@ -99,7 +106,7 @@ func starting(name, from string) (string, error) {
 	if !regexp.MustCompile(form).MatchString(name) {
 		return "", fmt.Errorf("%q cannot be the name of a backend, expected a Go package name such as acme", name)
 	}
-	started := language.Start(string(text), name, other, model.Contract)
+	started := language.Start(string(text), name, schema, other, model.Contract)
 	return started, valid(name, started)
 }
 

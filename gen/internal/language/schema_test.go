@@ -72,7 +72,7 @@ func TestSpecsNameTheirSchema(t *testing.T) {
 			content, err := os.ReadFile(name)
 			require.NoError(t, err)
 			first, _, _ := strings.Cut(string(content), "\n")
-			reference, found := strings.CutPrefix(first, "# yaml-language-server: $schema=")
+			reference, found := strings.CutPrefix(first, namesSchema)
 			require.True(t, found, "%s names no schema", name)
 			schema, err := filepath.Rel(root, path.Join(filepath.ToSlash(filepath.Dir(name)), reference))
 			require.NoError(t, err)

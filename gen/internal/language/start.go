@@ -10,14 +10,18 @@ import (
 	"github.com/arenagen/arenagen/gen/internal/specfile"
 )
 
+// namesSchema begins the line by which a spec names its schema.
+const namesSchema = "# yaml-language-server: $schema="
+
 // commentWidth is how wide the text of a comment in a starting file is.
 const commentWidth = 100
 
 // Start is the text of a backend's file to begin with: the one of another backend, under a new name, in which
 // each key, each function and each capability has a comment that says what it is for. The comments are those of
-// the loader's tables and of the contract.
-func Start(text, name string, from *ir.Backend, contract *ir.Contract) string {
+// the loader's tables and of the contract. schema is the address of the schema that editors check the file with.
+func Start(text, name, schema string, from *ir.Backend, contract *ir.Contract) string {
 	s := starter{about: aboutNames(contract), keys: specfile.BackendFormat.Schema().Properties}
+	s.WriteString(namesSchema + schema + "\n#\n")
 	s.comment("", fmt.Sprintf("The backend %s. It begins as that of %s: names, numbers and layouts below are still those of %s.", name, from.Name, from.Title))
 	s.comment("", "Change them to those of the new vendor's header, key by key. `arenagen validate` tells every mistake with its place; "+
 		"docs/adding-a-backend.md leads through it, and spec/SPEC.md has every key.")
