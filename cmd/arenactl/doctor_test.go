@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -15,7 +16,6 @@ import (
 	"github.com/arenagen/arenagen/arena/vmm"
 	"github.com/arenagen/arenagen/backends/all"
 	"github.com/arenagen/arenagen/backends/kit/doctor"
-	"strings"
 )
 
 // The absolute paths of the programs under test, set by TestMain.

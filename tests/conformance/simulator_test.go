@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,16 +23,16 @@ import (
 
 const granule = 2 << 20
 
-// onSimulators runs a test on a driver of each simulator that has the usual rules, as after it was loaded.
-func onSimulators(t *testing.T, test func(t *testing.T, d vmm.Driver, c *simtest.Simulator)) {
-	t.Helper()
-	onSimulatorsWith(t, true, test)
-}
-
-func onSimulatorsWith(t *testing.T, usualRules bool, test func(t *testing.T, d vmm.Driver, c *simtest.Simulator)) {
+// onSimulators runs a test on a driver of each simulator that has the usual rules and does what is needed, as after it
+// was loaded.
+func onSimulators(t *testing.T, test func(t *testing.T, d vmm.Driver, c *simtest.Simulator), needs ...vmm.Op) {
 	t.Helper()
 	for _, s := range simulators(t) {
-		if s.Abilities().Capabilities.ReleaseWhileMapped != usualRules {
+		abilities := s.Abilities()
+		rules := abilities.Capabilities
+		rules.GrantPerMapping, rules.ExportIsFree = false, false // these bind callers
+		lacks := slices.ContainsFunc(needs, func(op vmm.Op) bool { return !abilities.Does(op) })
+		if lacks || rules != (vmm.Capabilities{ReleaseWhileMapped: true}) {
 			continue
 		}
 		t.Run(s.Name, func(t *testing.T) {
@@ -43,44 +44,94 @@ func onSimulatorsWith(t *testing.T, usualRules bool, test func(t *testing.T, d v
 	}
 }
 
-// A driver that says so in its capabilities maps a handle once, gives access with that, and does not release what is mapped.
+// A driver does what its capabilities say, and refuses what they say that it does not.
 func TestSimulatorRulesOfCapabilities(t *testing.T) {
-	onSimulatorsWith(t, false, func(t *testing.T, d vmm.Driver, c *simtest.Simulator) {
-		t.Helper()
-		require.Equal(t, vmm.Capabilities{MapGrants: true, MapOnce: true, GrantPerMapping: true, ExportIsFree: true}, d.Capabilities())
-		va := must[uint64](t)(d.Reserve(4*granule, 0, 0))
-		handle := must[uint64](t)(d.Create(2*granule, vmm.HandleTypePosixFD, false))
-		require.NoError(t, d.Map(va, granule, handle), "a part")
-		refused(t, d.Map(va+2*granule, granule, handle), "the same handle a second time")
-		assert.Equal(t, uint64(1), c.Call("arenasim_granted", va, 0))
-		refused(t, d.Release(handle), "a handle that is mapped")
-		fd := must[int](t)(d.ExportFD(handle))
-		require.NoError(t, os.NewFile(uintptr(fd), "exported").Close())
-		require.NoError(t, d.Unmap(va, granule))
-		require.NoError(t, d.Release(handle))
-		private := must[uint64](t)(d.Create(granule, vmm.HandleTypeNone, false))
-		_, err := d.ExportFD(private)
-		refused(t, err, "what was not created exportable")
-		require.NoError(t, d.Release(private))
-		_, err = d.Create(granule, vmm.HandleTypeFabric, false)
-		require.ErrorIs(t, err, vmm.ClassNotSupported)
-		require.NoError(t, d.Unreserve(va, 4*granule))
-		_, err = d.ImportFD(0)
-		require.ErrorIs(t, err, vmm.ClassNotSupported)
-		assert.ErrorContains(t, err, d.Backend())
-	})
+	for _, s := range simulators(t) {
+		t.Run(s.Name, func(t *testing.T) {
+			c := s.load(t)
+			device := must[*vmm.Device](t)(s.Open(0, ""))
+			d, rules := device.Driver(), s.Abilities().Capabilities
+			require.Equal(t, rules, d.Capabilities())
+			holds := func(allowed bool, err error, what string) {
+				t.Helper()
+				if allowed {
+					assert.NoError(t, err, what)
+				} else {
+					refused(t, err, what)
+				}
+			}
+			va := must[uint64](t)(d.Reserve(8*granule, 0, 0))
+			large := must[uint64](t)(d.Create(2*granule, vmm.HandleTypeNone, false))
+			holds(!rules.MapWhole, d.Map(va+6*granule, granule, large), "a part")
+			handle := must[uint64](t)(d.Create(granule, vmm.HandleTypeNone, false))
+			require.NoError(t, d.Map(va, granule, handle))
+			holds(!rules.MapOnce, d.Map(va+granule, granule, handle), "the same handle a second time")
+			granted := uint64(0)
+			if rules.MapGrants {
+				granted = 1
+			}
+			assert.Equal(t, granted, c.Call("arenasim_granted", va, 0))
+			holds(rules.ReleaseWhileMapped, d.Release(handle), "a handle that is mapped")
+			if !rules.ReleaseWhileMapped {
+				require.NoError(t, d.Unmap(va, granule))
+				if !rules.MapOnce {
+					require.NoError(t, d.Unmap(va+granule, granule))
+				}
+				require.NoError(t, d.Release(handle), "a handle that is not mapped any more")
+			}
+			refused(t, d.Release(handle), "a handle that is gone")
+		})
+	}
 }
 
-// Ordinals count the devices that opening takes, and what it made is given back.
-func TestSimulatorOfSeveralSortsOfDevices(t *testing.T) {
+// A handle that was not created exportable is not exported, one that was is; what a driver does not know is not supported.
+func TestSimulatorHandlesOfTypes(t *testing.T) {
 	for _, s := range simulators(t) {
-		if s.Abilities().Capabilities.ReleaseWhileMapped {
-			continue
-		}
+		t.Run(s.Name, func(t *testing.T) {
+			s.load(t)
+			d := must[*vmm.Device](t)(s.Open(0, "")).Driver()
+			for op, call := range map[vmm.Op]func(handle uint64) error{
+				vmm.OpExportFD: func(handle uint64) error {
+					fd, err := d.ExportFD(handle)
+					if err == nil {
+						err = os.NewFile(uintptr(fd), "exported").Close()
+					}
+					return err
+				},
+				vmm.OpExportFabric: func(handle uint64) error { _, err := d.ExportFabric(handle); return err },
+			} {
+				asked := map[vmm.Op]vmm.HandleType{vmm.OpExportFD: vmm.HandleTypePosixFD, vmm.OpExportFabric: vmm.HandleTypeFabric}[op]
+				plain := must[uint64](t)(d.Create(granule, vmm.HandleTypeNone, false))
+				if !s.Abilities().Does(op) {
+					err := call(plain)
+					require.ErrorIs(t, err, vmm.ClassNotSupported)
+					assert.ErrorContains(t, err, d.Backend()+": "+op.String())
+					continue
+				}
+				refused(t, call(plain), "what was not created exportable")
+				require.NoError(t, call(must[uint64](t)(d.Create(granule, asked, false))))
+			}
+		})
+	}
+}
+
+// Where a driver lists devices of which opening takes some, ordinals count those, and what opening made is given back.
+func TestSimulatorOfSeveralSortsOfDevices(t *testing.T) {
+	chosen := 0
+	for _, s := range simulators(t) {
 		c := s.load(t)
 		c.Set("other_devices", 3)
 		device := must[*vmm.Device](t)(s.Open(1, ""))
-		assert.Equal(t, uint64(1), c.Call("arenasim_objects", 3))
+		last, err := s.Open(4, "")
+		if c.Call("arenasim_objects", 3) != 1 {
+			// Its opening makes nothing, or takes what it is given.
+			require.NoError(t, device.Close())
+			if err == nil {
+				require.NoError(t, last.Close())
+			}
+			continue
+		}
+		chosen++
 		for _, ordinal := range []int{2, -1} {
 			_, err := s.Open(ordinal, "")
 			require.ErrorIs(t, err, vmm.ClassNoDevice)
@@ -101,6 +152,7 @@ func TestSimulatorOfSeveralSortsOfDevices(t *testing.T) {
 		require.Error(t, err)
 		assert.Zero(t, c.Call("arenasim_objects", 3))
 	}
+	assert.NotZero(t, chosen, "no driver chooses among devices")
 }
 
 // refused says that a driver did not take an argument.
@@ -204,7 +256,7 @@ func TestSimulatorAccess(t *testing.T) {
 		refused(t, d.CopyToHost(memory, va+granule-1), "beyond the end")
 		require.NoError(t, d.Unmap(va, granule))
 		assert.True(t, touch(va), "unmapped")
-	})
+	}, vmm.OpCopyToHost, vmm.OpCopyFromHost)
 }
 
 func TestSimulatorExports(t *testing.T) {
@@ -230,25 +282,33 @@ func TestSimulatorExports(t *testing.T) {
 		require.NoError(t, d.Release(handle))
 		require.NoError(t, d.Release(handle), "it was retained once")
 		refused(t, d.Release(handle), "and not twice")
-		dmabuf, err := d.ExportDmabuf(va, granule, false)
-		if errors.Is(err, vmm.ClassNotSupported) {
-			return // its driver has no such function
-		}
-		require.NoError(t, err)
+	}, vmm.OpExportFD, vmm.OpImportFD, vmm.OpRetain, vmm.OpCopyToHost, vmm.OpCopyFromHost)
+}
+
+func TestSimulatorExportsOfRanges(t *testing.T) {
+	onSimulators(t, func(t *testing.T, d vmm.Driver, _ *simtest.Simulator) {
+		t.Helper()
+		va := must[uint64](t)(d.Reserve(granule, 0, 0))
+		_, err := d.ExportDmabuf(va, granule, false)
+		refused(t, err, "what is not mapped")
+		require.NoError(t, d.Map(va, granule, must[uint64](t)(d.Create(granule, vmm.HandleTypeNone, false))))
+		require.NoError(t, d.Grant(va, granule, 0))
+		dmabuf := must[int](t)(d.ExportDmabuf(va, granule, false))
 		require.NoError(t, os.NewFile(uintptr(dmabuf), "dmabuf").Close())
 		_, err = d.ExportDmabuf(va+1, granule, false)
 		refused(t, err, "an address within a page")
-	})
+	}, vmm.OpExportDmabuf)
 }
 
 func TestSimulatorFaults(t *testing.T) {
-	names := map[string]string{"cuda": "cuMemCreate", "hip": "hipMemCreate", "musa": "muMemCreate"}
 	onSimulators(t, func(t *testing.T, d vmm.Driver, c *simtest.Simulator) {
 		t.Helper()
-		require.Equal(t, uint64(1), c.CallWith("arenasim_fail_function", names[d.Backend()], 2, 4242))
-		must[uint64](t)(d.Create(granule, vmm.HandleTypeNone, false))
-		_, err := d.Create(granule, vmm.HandleTypeNone, false)
+		_, err := d.Create(1, vmm.HandleTypeNone, false)
 		failed := new(vmm.Error)
+		require.ErrorAs(t, err, &failed)
+		require.Equal(t, uint64(1), c.CallWith("arenasim_fail_function", failed.Function, 2, 4242))
+		must[uint64](t)(d.Create(granule, vmm.HandleTypeNone, false))
+		_, err = d.Create(granule, vmm.HandleTypeNone, false)
 		require.ErrorAs(t, err, &failed)
 		assert.Equal(t, int64(4242), failed.Code)
 		assert.Equal(t, vmm.ClassUnknown, failed.Class)
@@ -288,11 +348,7 @@ func TestSimulatorQuirks(t *testing.T) {
 		assert.Zero(t, must[uint64](t)(d.Reserve(granule, 0, 0)))
 		c.Set("reserve_gives_null", 0)
 
-		c.Set("retain_takes_no_reference", 1)
-		must[uint64](t)(d.Retain(va + granule))
 		require.NoError(t, d.Release(handle))
-		refused(t, d.Release(handle), "no reference was taken")
-		c.Set("retain_takes_no_reference", 0)
 
 		c.Set("mapping_limit", 1)
 		more := must[uint64](t)(d.Create(granule, vmm.HandleTypeNone, false))
@@ -300,6 +356,19 @@ func TestSimulatorQuirks(t *testing.T) {
 		require.NoError(t, d.Grant(va, granule, 0))
 		assert.ErrorIs(t, d.Grant(va+granule, granule, 0), vmm.ClassOutOfMemory)
 	})
+}
+
+func TestSimulatorRetainsWithoutAReference(t *testing.T) {
+	onSimulators(t, func(t *testing.T, d vmm.Driver, c *simtest.Simulator) {
+		t.Helper()
+		va := must[uint64](t)(d.Reserve(granule, 0, 0))
+		handle := must[uint64](t)(d.Create(granule, vmm.HandleTypeNone, false))
+		require.NoError(t, d.Map(va, granule, handle))
+		c.Set("retain_takes_no_reference", 1)
+		assert.Equal(t, handle, must[uint64](t)(d.Retain(va)))
+		require.NoError(t, d.Release(handle))
+		refused(t, d.Release(handle), "no reference was taken")
+	}, vmm.OpRetain)
 }
 
 // granted says which of the first three devices have access at an address.
@@ -339,7 +408,7 @@ func TestSimulatorGrantsToDevices(t *testing.T) {
 		assert.Equal(t, [3]uint64{}, granted(c, va))
 		require.NoError(t, d.Map(va, granule, handle))
 		assert.Equal(t, [3]uint64{}, granted(c, va), "a new mapping has none of the old one's")
-	})
+	}, vmm.OpCopyToHost)
 }
 
 func TestSimulatorRefusesAPeer(t *testing.T) {

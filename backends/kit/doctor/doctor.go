@@ -2,11 +2,11 @@
 package doctor
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
 
-	"cmp"
 	"github.com/arenagen/arenagen/arena/vmm"
 	"github.com/arenagen/arenagen/backends/kit/dl"
 	"github.com/arenagen/arenagen/backends/kit/registry"

@@ -30,11 +30,11 @@ func Start(text, name, schema string, from *ir.Backend, contract *ir.Contract) s
 		s.add(strings.TrimSuffix(line, "\n"))
 	}
 	s.end()
-	return renamed(s.String(), name, from)
+	return renamed(s.String(), name)
 }
 
 // renamed puts a new backend's name where a file names the backend itself.
-func renamed(text, name string, from *ir.Backend) string {
+func renamed(text, name string) string {
 	for pattern, line := range map[string]string{
 		`(?m)^backend: .*$`:          "backend: " + name,
 		`(?m)^title: .*$`:            "title: " + name,
