@@ -181,8 +181,10 @@ func TestWhoRegistersSeesNothingBeforeItsFirstMapping(t *testing.T) {
 			w := newWitness(t, 4*threads*each*4)
 			a := openConfig(t, w, int64(len(w.decided)), config)
 			var all sync.WaitGroup
+			watching := make(chan struct{})
 			for range threads {
 				all.Go(func() {
+					<-watching
 					var mine []uint64
 					for range each {
 						va, err := a.Malloc(1 + rand.Int64N(3*granule))
@@ -199,27 +201,28 @@ func TestWhoRegistersSeesNothingBeforeItsFirstMapping(t *testing.T) {
 				})
 			}
 			over := make(chan struct{})
-			watched := background(func() (reads int) {
-				var known uint64
-				for {
+			watched := background(func() (known uint64) {
+				for looks := 0; ; looks++ {
+					if looks == 0 {
+						close(watching)
+					}
 					length := registered(t, a) / granule
 					for ; known < length; known++ {
 						if !w.decided[known].Load() {
 							t.Errorf("granule %d of %d to register awaits its first mapping", known, length)
-							return reads
+							return known
 						}
 					}
-					reads++
 					select {
 					case <-over:
-						return reads
+						return known
 					default:
 					}
 				}
 			})
 			all.Wait()
 			close(over)
-			assert.Greater(t, <-watched, 1)
+			assert.NotZero(t, <-watched, "nothing was to register")
 			require.NoError(t, a.Release())
 		})
 	}

@@ -176,19 +176,30 @@ func TestOneLineTakesAnOperationAway(t *testing.T) {
 		file := "spec/backends/" + name + ".yaml"
 		files := drivers(t)
 		text := string(readFile(t, filepath.Join(root, file)).Data)
+		backendOf := func(t *testing.T, text string) (*ir.Backend, error) {
+			t.Helper()
+			files[file] = &fstest.MapFile{Data: []byte(text)}
+			model, err := ir.LoadFS(files, ir.Project)
+			if err != nil {
+				return nil, err
+			}
+			return model.Backends[slices.IndexFunc(model.Backends, func(b *ir.Backend) bool { return b.Name == name })], nil
+		}
+		before, err := backendOf(t, text)
+		require.NoError(t, err)
 		for _, match := range does.FindAllStringSubmatch(text, -1) {
 			operation := match[1]
+			isIt := func(o *ir.Operation) bool { return o.Name == operation }
+			if slices.ContainsFunc(before.Unsupported, isIt) {
+				continue
+			}
 			t.Run(name+"/"+operation, func(t *testing.T) {
-				files[file] = &fstest.MapFile{Data: []byte(lacking(text, operation))}
-				model, err := ir.LoadFS(files, ir.Project)
+				backend, err := backendOf(t, lacking(text, operation))
 				if slices.Contains(byOpening, name+" "+operation) {
 					require.ErrorContains(t, err, fmt.Sprintf("is called by a step, expected its operation %q not to be unsupported", operation))
 					return
 				}
 				require.NoError(t, err)
-				i := slices.IndexFunc(model.Backends, func(b *ir.Backend) bool { return b.Name == name })
-				backend := model.Backends[i]
-				isIt := func(o *ir.Operation) bool { return o.Name == operation }
 				doesIt := func(b *ir.Binding) bool { return isIt(b.Does) }
 				assert.True(t, slices.ContainsFunc(backend.Unsupported, isIt))
 				assert.False(t, slices.ContainsFunc(backend.Functions, doesIt))

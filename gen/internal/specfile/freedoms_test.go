@@ -53,7 +53,7 @@ func (f freedom) confines(paths []string) bool {
 // Parts of the paths of nodes and of models.
 const (
 	param    = `backend/functions/\w+/params/\w+`
-	function = `/Backends/\w+/(Functions|Library/Helpers)`
+	function = `/Backends/\w+/(Functions|Idle|Library/Helpers)`
 	opening  = `/Backends/\w+/Library/(Open|Scopes)`
 	library  = `/Backends/\w+/Library`
 )
@@ -130,6 +130,8 @@ var freedoms = []freedom{
 	{"that a function can be missing", "drop|rename", `backend/functions/\w+/optional`, function + `/\w+/C/Optional`},
 	{"the scope of a function, where another one needs it too", "drop", `backend/functions/\w+/within`, function + `/\w+/C/Within`},
 	{"parameters that no operation and no step needs", "drop", `backend/functions/\w+/params(/\w+)?`, function + `/\w+`},
+	{"a function whose operation is unsupported", "drop", `backend/functions/\w+`, `/Backends/\w+/Idle`},
+	{"that an operation is unsupported which a function does", "drop", `backend/unsupported(/\d+)?`, `/Backends/\w+`},
 	{"the order of parameters", "swap", param, function + `/\w+`},
 	{"the name of a parameter", "rename", param + `/name`, function + `/\w+`},
 	{"that the header declares a pointer to anything", "drop", param + `/declared`, function + `/\w+`},

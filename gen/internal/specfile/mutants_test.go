@@ -82,6 +82,21 @@ func caseSpecs(tb testing.TB, names ...string) specSet {
 	return newSpecSet(tb, files)
 }
 
+// lackingSpecs are those of a driver that has functions for what it is said not to do.
+func lackingSpecs(t *testing.T) specSet {
+	t.Helper()
+	set := caseSpecs(t, "tiny", "library")
+	files := map[string][]byte{}
+	lacking := 0
+	for name, lines := range set.texts {
+		text := strings.Join(lines, "\n")
+		lacking += strings.Count(text, "unsupported: [trim]")
+		files[name] = []byte(strings.ReplaceAll(text, "unsupported: [trim]", "unsupported: [trim, share, create, reserve]"))
+	}
+	require.Equal(t, 1, lacking)
+	return newSpecSet(t, files)
+}
+
 // A loaded has the declarations of some files, ready to be resolved.
 type loaded struct {
 	abi      *specfile.ABI
@@ -381,6 +396,7 @@ func TestMutants(t *testing.T) {
 	sets := map[string]specSet{
 		"tiny":    caseSpecs(t, "tiny"),
 		"library": caseSpecs(t, "tiny", "library"),
+		"lacking": lackingSpecs(t),
 		"real":    realSpecs(t),
 	}
 	used := make([]atomic.Bool, len(freedoms))
