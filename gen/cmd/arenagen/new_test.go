@@ -43,6 +43,7 @@ func TestNew(t *testing.T) {
 			text := string(content)
 			assert.True(t, strings.HasPrefix(text, "# yaml-language-server: $schema=https://"), text[:100])
 			assert.Contains(t, text, "\nbackend: acme\n")
+			assert.Contains(t, text, "\n  linux: [libacme.so.1, libacme.so]")
 			assert.Contains(t, text, " ARENAGEN_ACME_LIBRARY\n")
 			lines := strings.Split(text, "\n")
 			for i, line := range lines {

@@ -121,5 +121,25 @@ func Resolve(tree Tree, abi *specfile.ABI, contract *specfile.Contract, backends
 	for _, decl := range backends {
 		model.Backends = append(model.Backends, resolveBackend(decl, tree, model.Contract, mistakes))
 	}
+	checkLibraries(backends, mistakes)
 	return model
+}
+
+// checkLibraries sees to it that no two backends drive the same library: a simulator stands in for it under its
+// name, and a user names another file for one of them.
+func checkLibraries(backends []*specfile.Backend, mistakes *diag.List) {
+	names, overrides := newScope("library", mistakes), newScope("environment variable", mistakes)
+	for _, d := range backends {
+		what := fmt.Sprintf("backend %q", d.Name.Value)
+		own := map[string]bool{} // a name that it has twice is its own mistake
+		for _, name := range d.Library.Linux.Items {
+			if name.Valid && !own[name.Value] {
+				own[name.Value] = true
+				names.claim(name.Value, what, name.Pos)
+			}
+		}
+		if override := d.Library.Override; override.Valid {
+			overrides.claim(override.Value, what, override.Pos)
+		}
+	}
 }

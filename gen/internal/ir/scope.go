@@ -47,5 +47,5 @@ func (s *scope) claim(name, what string, pos diag.Pos) bool {
 }
 
 func before(a, b diag.Pos) bool {
-	return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column)) < 0
+	return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column)) < 0
 }

@@ -39,6 +39,7 @@ func renamed(text, name string) string {
 		`(?m)^backend: .*$`:          "backend: " + name,
 		`(?m)^title: .*$`:            "title: " + name,
 		`(?m)^description: .*$`:      "description: Devices of the vendor of " + name + ", by the driver's interface.",
+		`(?m)^(  linux:) \[[^\]]*\]`: fmt.Sprintf("${1} [lib%s.so.1, lib%[1]s.so]", name),
 		`(?m)^(  override:) [^\s#]+`: "${1} ARENAGEN_" + strings.ToUpper(name) + "_LIBRARY",
 	} {
 		text = regexp.MustCompile(pattern).ReplaceAllString(text, line)

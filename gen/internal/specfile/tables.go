@@ -190,7 +190,7 @@ var providerShape = object("a provider",
 )
 
 var libraryShape = object("a library",
-	required("linux", list(soname), "Its names, tried in this order.", func(l *Library) *List[Text] { return &l.Linux }),
+	required("linux", list(soname), "Its names, tried in this order; no other backend has them.", func(l *Library) *List[Text] { return &l.Linux }),
 	required("override", variable, "The environment variable that names another file, as an absolute path.", func(l *Library) *Text { return &l.Override }),
 )
 
