@@ -224,7 +224,7 @@ class TestArguments:
             ({"granule": 4096}, "minimum"),
             ({"granularity": "most"}, "granularity must be recommended, minimum, got 'most'"),
             ({"drain": "never"}, "drain must be usual, none, stream, device"),
-            ({"backend": "cudda"}, "expected auto, cuda, "),
+            ({"backend": "cudda"}, "expected auto, "),
             ({"backend": "st\0ub"}, "zero"),
             ({"options": {"mode": "x,capacity=1"}}, "comma"),
             ({"options": {"mod": "host"}}, "mod"),

@@ -476,7 +476,7 @@ class TestSimulated:
         for placement in ("per_allocation", "slab"):
             assert said(program, backend, placement, env={**SIMULATORS[backend], "ARENASIM": "devices=4"}) == "good\n"
 
-    @pytest.mark.parametrize("backend", simulated_with("sync_stream"))
+    @pytest.mark.parametrize("backend", [b for b in simulated_with("sync_stream") if b in simulated_with("sync_device")])
     def test_no_path_unmaps_what_is_in_use(self, backend: str) -> None:
         # A stream has work pending on the memory whenever something is about to be unmapped: the simulator counts who did not wait.
         program = """
