@@ -60,7 +60,7 @@ SPARE_HANDLES = 1.1
 SLAB_PAIR_RATIO = 2.0
 MANY_LIVE_RATIO = 2.0
 EVENTS_RATIO = 1.1
-GENERATE_S = 2
+GENERATE_S = 3
 SPECS_MS = 200
 
 MILLION = 1_000_000
@@ -193,6 +193,9 @@ ABOUT_GENERATION = """
 
 ABOUT_SPECS = """
 - A line counts when it is not empty and more than a comment.
+- What names a backend is searched in the files that the second command lists, without those that are generated: words that
+  begin with its name. 0 is what adding one took. PyTorch calls what it has for any GPU `cuda`, examples name `cuda` and
+  `hip`, and the driver behind the stub is code of this project.
 - Those under `gen/testdata` test the language; they are not backends yet.
 """
 
@@ -648,8 +651,11 @@ def specs() -> Section:
     return Section(
         "Specs",
         f"Lines of YAML. Loading and resolving all of them takes {limit.cells()[0]} warm, of {limit.cells()[1]}: {limit.cells()[2]}.",
-        table(["File", "Lines"], [[f"`{file.relative_to(ROOT)}`", str(yaml_lines(file))] for file in files]),
-        [benchmark],
+        table(
+            ["File", "Lines", "Lines of Go, C and Python that name it"],
+            [[f"`{file.relative_to(ROOT)}`", str(yaml_lines(file)), naming(file)] for file in files],
+        ),
+        [benchmark, git_files()],
         ABOUT_SPECS,
         [limit],
     )
@@ -663,6 +669,23 @@ SECTIONS = (
 
 def yaml_lines(file: Path) -> int:
     return sum(bool(line.split("#")[0].strip()) for line in file.read_text(encoding="utf-8").splitlines())
+
+
+def git_files() -> list[str]:
+    return ["git", "ls-files", "*.go", "*.c", "*.h", "*.py", ":!*_test.go", ":!tests", ":!gen/testdata", ":!gen/schematest", ":!docs"]
+
+
+def naming(file: Path) -> str:
+    """How many lines of code by hand name the backend of a spec; a dash for a spec of something else."""
+    if file.parent.name != "backends":
+        return "-"
+    name = re.compile(r"\b" + r"[\W_]?".join(file.stem), re.IGNORECASE)  # words in it may be apart
+    lines = 0
+    for path in output(git_files()).splitlines():
+        text = (ROOT / path).read_bytes()
+        if not GENERATED.search(text[:200]):
+            lines += sum(bool(name.search(line)) for line in text.decode().splitlines())
+    return str(lines)
 
 
 def remove_generated(tree: Path) -> int:
