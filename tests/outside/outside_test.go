@@ -248,7 +248,23 @@ func TestOutside(t *testing.T) {
 		Needs: append(arenatest.NeedsOf(vmm.Abilities{Capabilities: vmm.Capabilities{ReleaseWhileMapped: true}}), "memory", "faults"),
 	})
 
+	python := used
+	python.environment = slices.Concat(used.environment, []string{"PYTHONPATH=" + absolute(t, "python"), "PYTHONDONTWRITEBYTECODE=1", "ARENAGEN_LIBRARY=" + library})
+	assert.Equal(t, "acme 2097152\n", python.run("python3", "-c", `import arenagen
+with arenagen.Arena("acme", total=64 << 20) as arena:
+    arena.malloc(4096)
+    print(arena.backend, arena.registered_range()[1])
+`))
+
 	checkLacking(used)
+}
+
+// absolute is the full name of a file of this module.
+func absolute(t *testing.T, name string) string {
+	t.Helper()
+	full, err := filepath.Abs(filepath.Join(root, name))
+	require.NoError(t, err)
+	return full
 }
 
 // lacking asks for something that the driver may lack.
