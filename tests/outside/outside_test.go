@@ -296,7 +296,7 @@ func checkLacking(p project) {
 	p.write("lacking/main.go", lacking)
 	assert.Regexp(p.t, `^true false `, p.run("go", "run", "./lacking"))
 
-	p.edit("drivers/acme.yaml", "\nresult:\n", "\nunsupported: [export_dmabuf]\nresult:\n")
+	p.edit("drivers/acme.yaml", "\nresult:\n", "\nunsupported: [export_dmabuf, exchange_capture_mode]\nresult:\n")
 	for line := range strings.Lines(p.run("go", generate()...)) {
 		assert.Regexp(p.t, `^wrote gpu/acme/(zz_generated_\w+\.go|sim/zz_generated_acme\.c|check/zz_generated_acme\.c|reference\.md)$`, strings.TrimSpace(line))
 	}

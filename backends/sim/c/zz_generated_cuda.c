@@ -4,7 +4,7 @@
 
 #include "core.h"
 
-static const int64_t codes[] = {
+static const int64_t sim_codes[] = {
     304, /* unknown */
     2, /* out_of_memory */
     1, /* invalid_argument */
@@ -20,7 +20,7 @@ static const int64_t codes[] = {
 
 const struct sim_driver sim_driver = {
     .success = 0,
-    .codes = codes,
+    .codes = sim_codes,
     .version = 12030,
     .major = 1000,
     .minor = 10,
@@ -30,11 +30,11 @@ const struct sim_driver sim_driver = {
     .export_is_free = 1,
 };
 
-static const struct sim_args nothing = {.device = -1, .kind = -1, .handle_type = -1, .which = -1, .mode = -1};
+static const struct sim_args sim_nothing = {.device = -1, .kind = -1, .handle_type = -1, .which = -1, .mode = -1};
 
 __attribute__((unused)) static const char sim_device_name[] = "Simulated device";
 
-__attribute__((unused)) static const char *name_of(int32_t code) {
+__attribute__((unused)) static const char *sim_name_of(int32_t code) {
   switch (code) {
   case 1: return "CUDA_ERROR_INVALID_VALUE";
   case 2: return "CUDA_ERROR_OUT_OF_MEMORY";
@@ -75,7 +75,7 @@ __attribute__((unused)) static const char *name_of(int32_t code) {
   }
 }
 
-static int64_t handle_type_of(int64_t number) {
+__attribute__((unused)) static int64_t sim_handle_type_of(int64_t number) {
   switch (number) {
   case 0: return SIM_HANDLE_TYPE_NONE;
   case 1: return SIM_HANDLE_TYPE_POSIX_FD;
@@ -84,7 +84,7 @@ static int64_t handle_type_of(int64_t number) {
   }
 }
 
-__attribute__((unused)) static int64_t number_of_handle_type(int64_t position) {
+__attribute__((unused)) static int64_t sim_number_of_handle_type(int64_t position) {
   switch (position) {
   case SIM_HANDLE_TYPE_NONE: return 0;
   case SIM_HANDLE_TYPE_POSIX_FD: return 1;
@@ -93,7 +93,7 @@ __attribute__((unused)) static int64_t number_of_handle_type(int64_t position) {
   }
 }
 
-static int64_t granularity_of(int64_t number) {
+__attribute__((unused)) static int64_t sim_granularity_of(int64_t number) {
   switch (number) {
   case 0: return SIM_GRANULARITY_MINIMUM;
   case 1: return SIM_GRANULARITY_RECOMMENDED;
@@ -101,7 +101,7 @@ static int64_t granularity_of(int64_t number) {
   }
 }
 
-__attribute__((unused)) static int64_t number_of_granularity(int64_t position) {
+__attribute__((unused)) static int64_t sim_number_of_granularity(int64_t position) {
   switch (position) {
   case SIM_GRANULARITY_MINIMUM: return 0;
   case SIM_GRANULARITY_RECOMMENDED: return 1;
@@ -109,7 +109,7 @@ __attribute__((unused)) static int64_t number_of_granularity(int64_t position) {
   }
 }
 
-static int64_t attribute_of(int64_t number) {
+__attribute__((unused)) static int64_t sim_attribute_of(int64_t number) {
   switch (number) {
   case 102: return SIM_ATTRIBUTE_VMM;
   case 103: return SIM_ATTRIBUTE_POSIX_FD;
@@ -124,7 +124,7 @@ static int64_t attribute_of(int64_t number) {
   }
 }
 
-__attribute__((unused)) static int64_t number_of_attribute(int64_t position) {
+__attribute__((unused)) static int64_t sim_number_of_attribute(int64_t position) {
   switch (position) {
   case SIM_ATTRIBUTE_VMM: return 102;
   case SIM_ATTRIBUTE_POSIX_FD: return 103;
@@ -139,7 +139,7 @@ __attribute__((unused)) static int64_t number_of_attribute(int64_t position) {
   }
 }
 
-static int64_t capture_mode_of(int64_t number) {
+__attribute__((unused)) static int64_t sim_capture_mode_of(int64_t number) {
   switch (number) {
   case 0: return SIM_CAPTURE_MODE_GLOBAL;
   case 1: return SIM_CAPTURE_MODE_THREAD_LOCAL;
@@ -148,7 +148,7 @@ static int64_t capture_mode_of(int64_t number) {
   }
 }
 
-__attribute__((unused)) static int64_t number_of_capture_mode(int64_t position) {
+__attribute__((unused)) static int64_t sim_number_of_capture_mode(int64_t position) {
   switch (position) {
   case SIM_CAPTURE_MODE_GLOBAL: return 0;
   case SIM_CAPTURE_MODE_THREAD_LOCAL: return 1;
@@ -160,7 +160,7 @@ __attribute__((unused)) static int64_t number_of_capture_mode(int64_t position) 
 int32_t cuCtxPopCurrent_v2(void *pctx) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_CONTEXT_POP, "cuCtxPopCurrent", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   if (wrong) return (int32_t)sim_leave(SIM_OP_CONTEXT_POP, "cuCtxPopCurrent", SIM_CLASS_INVALID_ARGUMENT);
   enum sim_class class = wrong ? SIM_CLASS_INVALID_ARGUMENT : sim_do(SIM_OP_CONTEXT_POP, &a);
@@ -173,7 +173,7 @@ int32_t cuCtxPopCurrent_v2(void *pctx) {
 int32_t cuCtxPushCurrent_v2(void *ctx) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_CONTEXT_PUSH, "cuCtxPushCurrent", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   if (wrong) return (int32_t)sim_leave(SIM_OP_CONTEXT_PUSH, "cuCtxPushCurrent", SIM_CLASS_INVALID_ARGUMENT);
   a.context = (uintptr_t)ctx;
@@ -184,7 +184,7 @@ int32_t cuCtxPushCurrent_v2(void *ctx) {
 int32_t cuCtxSynchronize(void) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_SYNC_DEVICE, "cuCtxSynchronize", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   if (wrong) return (int32_t)sim_leave(SIM_OP_SYNC_DEVICE, "cuCtxSynchronize", SIM_CLASS_INVALID_ARGUMENT);
   enum sim_class class = wrong ? SIM_CLASS_INVALID_ARGUMENT : sim_do(SIM_OP_SYNC_DEVICE, &a);
@@ -194,7 +194,7 @@ int32_t cuCtxSynchronize(void) {
 int32_t cuDeviceGet(void *device, int32_t ordinal) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_DEVICE_AT, "cuDeviceGet", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= !device;
   if (wrong) return (int32_t)sim_leave(SIM_OP_DEVICE_AT, "cuDeviceGet", SIM_CLASS_INVALID_ARGUMENT);
@@ -209,11 +209,11 @@ int32_t cuDeviceGet(void *device, int32_t ordinal) {
 int32_t cuDeviceGetAttribute(void *pi, int32_t attrib, int32_t dev) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_ATTRIBUTE, "cuDeviceGetAttribute", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= !pi;
   if (wrong) return (int32_t)sim_leave(SIM_OP_ATTRIBUTE, "cuDeviceGetAttribute", SIM_CLASS_INVALID_ARGUMENT);
-  a.which = attribute_of(attrib);
+  a.which = sim_attribute_of(attrib);
   wrong |= a.which < 0;
   a.device = dev;
   enum sim_class class = wrong ? SIM_CLASS_INVALID_ARGUMENT : sim_do(SIM_OP_ATTRIBUTE, &a);
@@ -226,7 +226,7 @@ int32_t cuDeviceGetAttribute(void *pi, int32_t attrib, int32_t dev) {
 int32_t cuDeviceGetCount(void *count) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_DEVICE_COUNT, "cuDeviceGetCount", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= !count;
   if (wrong) return (int32_t)sim_leave(SIM_OP_DEVICE_COUNT, "cuDeviceGetCount", SIM_CLASS_INVALID_ARGUMENT);
@@ -240,7 +240,7 @@ int32_t cuDeviceGetCount(void *count) {
 int32_t cuDeviceGetName(void *name, int32_t len, int32_t dev) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_DEVICE_NAME, "cuDeviceGetName", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= !name;
   if (wrong) return (int32_t)sim_leave(SIM_OP_DEVICE_NAME, "cuDeviceGetName", SIM_CLASS_INVALID_ARGUMENT);
@@ -255,7 +255,7 @@ int32_t cuDeviceGetName(void *name, int32_t len, int32_t dev) {
 int32_t cuDevicePrimaryCtxRelease_v2(int32_t dev) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_CONTEXT_RELEASE, "cuDevicePrimaryCtxRelease", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   if (wrong) return (int32_t)sim_leave(SIM_OP_CONTEXT_RELEASE, "cuDevicePrimaryCtxRelease", SIM_CLASS_INVALID_ARGUMENT);
   a.device = dev;
@@ -266,7 +266,7 @@ int32_t cuDevicePrimaryCtxRelease_v2(int32_t dev) {
 int32_t cuDevicePrimaryCtxRetain(void *pctx, int32_t dev) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_CONTEXT_RETAIN, "cuDevicePrimaryCtxRetain", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= !pctx;
   if (wrong) return (int32_t)sim_leave(SIM_OP_CONTEXT_RETAIN, "cuDevicePrimaryCtxRetain", SIM_CLASS_INVALID_ARGUMENT);
@@ -281,7 +281,7 @@ int32_t cuDevicePrimaryCtxRetain(void *pctx, int32_t dev) {
 int32_t cuDriverGetVersion(void *driverVersion) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_DRIVER_VERSION, "cuDriverGetVersion", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= !driverVersion;
   if (wrong) return (int32_t)sim_leave(SIM_OP_DRIVER_VERSION, "cuDriverGetVersion", SIM_CLASS_INVALID_ARGUMENT);
@@ -296,14 +296,14 @@ int32_t cuDriverGetVersion(void *driverVersion) {
 int32_t cuGetErrorName(int32_t error, const char **pStr) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_ERROR_NAME, "cuGetErrorName", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= !pStr;
   if (wrong) return (int32_t)sim_leave(SIM_OP_ERROR_NAME, "cuGetErrorName", SIM_CLASS_INVALID_ARGUMENT);
   a.result = error;
   enum sim_class class = wrong ? SIM_CLASS_INVALID_ARGUMENT : sim_do(SIM_OP_ERROR_NAME, &a);
   if (class == SIM_CLASS_NONE) {
-    *pStr = name_of((int32_t)a.result);
+    *pStr = sim_name_of((int32_t)a.result);
   }
   return (int32_t)sim_leave(SIM_OP_ERROR_NAME, "cuGetErrorName", class);
 }
@@ -311,14 +311,14 @@ int32_t cuGetErrorName(int32_t error, const char **pStr) {
 int32_t cuGetErrorString(int32_t error, const char **pStr) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_ERROR_TEXT, "cuGetErrorString", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= !pStr;
   if (wrong) return (int32_t)sim_leave(SIM_OP_ERROR_TEXT, "cuGetErrorString", SIM_CLASS_INVALID_ARGUMENT);
   a.result = error;
   enum sim_class class = wrong ? SIM_CLASS_INVALID_ARGUMENT : sim_do(SIM_OP_ERROR_TEXT, &a);
   if (class == SIM_CLASS_NONE) {
-    *pStr = name_of((int32_t)a.result);
+    *pStr = sim_name_of((int32_t)a.result);
   }
   return (int32_t)sim_leave(SIM_OP_ERROR_TEXT, "cuGetErrorString", class);
 }
@@ -326,7 +326,7 @@ int32_t cuGetErrorString(int32_t error, const char **pStr) {
 int32_t cuInit(uint32_t Flags) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_INITIALIZE, "cuInit", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= Flags != 0;
   if (wrong) return (int32_t)sim_leave(SIM_OP_INITIALIZE, "cuInit", SIM_CLASS_INVALID_ARGUMENT);
@@ -337,7 +337,7 @@ int32_t cuInit(uint32_t Flags) {
 int32_t cuMemAddressFree(uint64_t ptr, uint64_t size) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_UNRESERVE, "cuMemAddressFree", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   if (wrong) return (int32_t)sim_leave(SIM_OP_UNRESERVE, "cuMemAddressFree", SIM_CLASS_INVALID_ARGUMENT);
   a.va = ptr;
@@ -349,7 +349,7 @@ int32_t cuMemAddressFree(uint64_t ptr, uint64_t size) {
 int32_t cuMemAddressReserve(void *ptr, uint64_t size, uint64_t alignment, uint64_t addr, uint64_t flags) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_RESERVE, "cuMemAddressReserve", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= !ptr;
   wrong |= flags != 0;
@@ -368,7 +368,7 @@ int32_t cuMemCreate(void *handle, uint64_t size, const void *prop, uint64_t flag
   if (sim_instant) return sim_at_once(SIM_OP_CREATE, handle);
   int64_t code = 0;
   if (sim_enter(SIM_OP_CREATE, "cuMemCreate", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= !handle;
   wrong |= !prop;
@@ -376,7 +376,7 @@ int32_t cuMemCreate(void *handle, uint64_t size, const void *prop, uint64_t flag
   if (wrong) return (int32_t)sim_leave(SIM_OP_CREATE, "cuMemCreate", SIM_CLASS_INVALID_ARGUMENT);
   a.size = size;
   wrong |= sim_load(prop, 0, 4) != 1;
-  a.handle_type = handle_type_of(sim_load(prop, 4, 4));
+  a.handle_type = sim_handle_type_of(sim_load(prop, 4, 4));
   wrong |= a.handle_type < 0;
   wrong |= sim_load(prop, 8, 4) != 1;
   a.device = sim_load(prop, 12, 4);
@@ -391,7 +391,7 @@ int32_t cuMemCreate(void *handle, uint64_t size, const void *prop, uint64_t flag
 static int32_t cuMemExportToShareableHandle_export_fd(void *shareableHandle, uint64_t handle, int32_t handleType, uint64_t flags) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_EXPORT_FD, "cuMemExportToShareableHandle", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= !shareableHandle;
   wrong |= handleType != 1;
@@ -408,7 +408,7 @@ static int32_t cuMemExportToShareableHandle_export_fd(void *shareableHandle, uin
 static int32_t cuMemExportToShareableHandle_export_fabric(void *shareableHandle, uint64_t handle, int32_t handleType, uint64_t flags) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_EXPORT_FABRIC, "cuMemExportToShareableHandle", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= !shareableHandle;
   wrong |= handleType != 8;
@@ -431,7 +431,7 @@ int32_t cuMemExportToShareableHandle(void *shareableHandle, uint64_t handle, int
 int32_t cuMemGetAllocationGranularity(void *granularity, const void *prop, int32_t option) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_GRANULARITY, "cuMemGetAllocationGranularity", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= !granularity;
   wrong |= !prop;
@@ -439,7 +439,7 @@ int32_t cuMemGetAllocationGranularity(void *granularity, const void *prop, int32
   wrong |= sim_load(prop, 0, 4) != 1;
   wrong |= sim_load(prop, 8, 4) != 1;
   a.device = sim_load(prop, 12, 4);
-  a.kind = granularity_of(option);
+  a.kind = sim_granularity_of(option);
   wrong |= a.kind < 0;
   enum sim_class class = wrong ? SIM_CLASS_INVALID_ARGUMENT : sim_do(SIM_OP_GRANULARITY, &a);
   if (class == SIM_CLASS_NONE) {
@@ -451,7 +451,7 @@ int32_t cuMemGetAllocationGranularity(void *granularity, const void *prop, int32
 int32_t cuMemGetHandleForAddressRange(void *handle, uint64_t dptr, uint64_t size, int32_t handleType, uint64_t flags) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_EXPORT_DMABUF, "cuMemGetHandleForAddressRange", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= !handle;
   wrong |= handleType != 1;
@@ -466,17 +466,17 @@ int32_t cuMemGetHandleForAddressRange(void *handle, uint64_t dptr, uint64_t size
   return (int32_t)sim_leave(SIM_OP_EXPORT_DMABUF, "cuMemGetHandleForAddressRange", class);
 }
 
-int32_t cuMemGetInfo_v2(void *free, void *total) {
+int32_t cuMemGetInfo_v2(void *free_, void *total) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_MEMORY_INFO, "cuMemGetInfo", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
-  wrong |= !free;
+  wrong |= !free_;
   wrong |= !total;
   if (wrong) return (int32_t)sim_leave(SIM_OP_MEMORY_INFO, "cuMemGetInfo", SIM_CLASS_INVALID_ARGUMENT);
   enum sim_class class = wrong ? SIM_CLASS_INVALID_ARGUMENT : sim_do(SIM_OP_MEMORY_INFO, &a);
   if (class == SIM_CLASS_NONE) {
-    sim_store(free, 0, 8, (uint64_t)a.free);
+    sim_store(free_, 0, 8, (uint64_t)a.free);
     sim_store(total, 0, 8, (uint64_t)a.total);
   }
   return (int32_t)sim_leave(SIM_OP_MEMORY_INFO, "cuMemGetInfo", class);
@@ -485,7 +485,7 @@ int32_t cuMemGetInfo_v2(void *free, void *total) {
 static int32_t cuMemImportFromShareableHandle_import_fd(void *handle, void *osHandle, int32_t shHandleType) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_IMPORT_FD, "cuMemImportFromShareableHandle", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= !handle;
   wrong |= shHandleType != 1;
@@ -501,7 +501,7 @@ static int32_t cuMemImportFromShareableHandle_import_fd(void *handle, void *osHa
 static int32_t cuMemImportFromShareableHandle_import_fabric(void *handle, void *osHandle, int32_t shHandleType) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_IMPORT_FABRIC, "cuMemImportFromShareableHandle", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= !handle;
   wrong |= !osHandle;
@@ -525,7 +525,7 @@ int32_t cuMemMap(uint64_t ptr, uint64_t size, uint64_t offset, uint64_t handle, 
   if (sim_instant) return sim_at_once(SIM_OP_MAP, NULL);
   int64_t code = 0;
   if (sim_enter(SIM_OP_MAP, "cuMemMap", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= offset != 0;
   wrong |= flags != 0;
@@ -541,7 +541,7 @@ int32_t cuMemRelease(uint64_t handle) {
   if (sim_instant) return sim_at_once(SIM_OP_RELEASE, NULL);
   int64_t code = 0;
   if (sim_enter(SIM_OP_RELEASE, "cuMemRelease", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   if (wrong) return (int32_t)sim_leave(SIM_OP_RELEASE, "cuMemRelease", SIM_CLASS_INVALID_ARGUMENT);
   a.handle = handle;
@@ -552,7 +552,7 @@ int32_t cuMemRelease(uint64_t handle) {
 int32_t cuMemRetainAllocationHandle(void *handle, void *addr) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_RETAIN, "cuMemRetainAllocationHandle", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= !handle;
   if (wrong) return (int32_t)sim_leave(SIM_OP_RETAIN, "cuMemRetainAllocationHandle", SIM_CLASS_INVALID_ARGUMENT);
@@ -568,7 +568,7 @@ int32_t cuMemSetAccess(uint64_t ptr, uint64_t size, const void *desc, uint64_t c
   if (sim_instant) return sim_at_once(SIM_OP_GRANT, NULL);
   int64_t code = 0;
   if (sim_enter(SIM_OP_GRANT, "cuMemSetAccess", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= !desc;
   wrong |= count != 1;
@@ -586,7 +586,7 @@ int32_t cuMemUnmap(uint64_t ptr, uint64_t size) {
   if (sim_instant) return sim_at_once(SIM_OP_UNMAP, NULL);
   int64_t code = 0;
   if (sim_enter(SIM_OP_UNMAP, "cuMemUnmap", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   if (wrong) return (int32_t)sim_leave(SIM_OP_UNMAP, "cuMemUnmap", SIM_CLASS_INVALID_ARGUMENT);
   a.va = ptr;
@@ -598,7 +598,7 @@ int32_t cuMemUnmap(uint64_t ptr, uint64_t size) {
 int32_t cuMemcpyDtoH_v2(void *dstHost, uint64_t srcDevice, uint64_t ByteCount) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_COPY_TO_HOST, "cuMemcpyDtoH", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= !dstHost;
   if (wrong) return (int32_t)sim_leave(SIM_OP_COPY_TO_HOST, "cuMemcpyDtoH", SIM_CLASS_INVALID_ARGUMENT);
@@ -612,7 +612,7 @@ int32_t cuMemcpyDtoH_v2(void *dstHost, uint64_t srcDevice, uint64_t ByteCount) {
 int32_t cuMemcpyHtoD_v2(uint64_t dstDevice, const void *srcHost, uint64_t ByteCount) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_COPY_FROM_HOST, "cuMemcpyHtoD", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= !srcHost;
   if (wrong) return (int32_t)sim_leave(SIM_OP_COPY_FROM_HOST, "cuMemcpyHtoD", SIM_CLASS_INVALID_ARGUMENT);
@@ -626,7 +626,7 @@ int32_t cuMemcpyHtoD_v2(uint64_t dstDevice, const void *srcHost, uint64_t ByteCo
 int32_t cuStreamIsCapturing(void *hStream, void *captureStatus) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_STREAM_CAPTURING, "cuStreamIsCapturing", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= !captureStatus;
   if (wrong) return (int32_t)sim_leave(SIM_OP_STREAM_CAPTURING, "cuStreamIsCapturing", SIM_CLASS_INVALID_ARGUMENT);
@@ -641,7 +641,7 @@ int32_t cuStreamIsCapturing(void *hStream, void *captureStatus) {
 int32_t cuStreamSynchronize(void *hStream) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_SYNC_STREAM, "cuStreamSynchronize", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   if (wrong) return (int32_t)sim_leave(SIM_OP_SYNC_STREAM, "cuStreamSynchronize", SIM_CLASS_INVALID_ARGUMENT);
   a.stream = (uintptr_t)hStream;
@@ -652,15 +652,15 @@ int32_t cuStreamSynchronize(void *hStream) {
 int32_t cuThreadExchangeStreamCaptureMode(void *mode) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_EXCHANGE_CAPTURE_MODE, "cuThreadExchangeStreamCaptureMode", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= !mode;
   if (wrong) return (int32_t)sim_leave(SIM_OP_EXCHANGE_CAPTURE_MODE, "cuThreadExchangeStreamCaptureMode", SIM_CLASS_INVALID_ARGUMENT);
-  a.mode = capture_mode_of(sim_load(mode, 0, 4));
+  a.mode = sim_capture_mode_of(sim_load(mode, 0, 4));
   wrong |= a.mode < 0;
   enum sim_class class = wrong ? SIM_CLASS_INVALID_ARGUMENT : sim_do(SIM_OP_EXCHANGE_CAPTURE_MODE, &a);
   if (class == SIM_CLASS_NONE) {
-    sim_store(mode, 0, 4, (uint64_t)number_of_capture_mode(a.previous));
+    sim_store(mode, 0, 4, (uint64_t)sim_number_of_capture_mode(a.previous));
   }
   return (int32_t)sim_leave(SIM_OP_EXCHANGE_CAPTURE_MODE, "cuThreadExchangeStreamCaptureMode", class);
 }

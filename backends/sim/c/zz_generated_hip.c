@@ -4,7 +4,7 @@
 
 #include "core.h"
 
-static const int64_t codes[] = {
+static const int64_t sim_codes[] = {
     304, /* unknown */
     2, /* out_of_memory */
     1, /* invalid_argument */
@@ -20,7 +20,7 @@ static const int64_t codes[] = {
 
 const struct sim_driver sim_driver = {
     .success = 0,
-    .codes = codes,
+    .codes = sim_codes,
     .version = 70200000,
     .major = 10000000,
     .minor = 100000,
@@ -31,11 +31,11 @@ const struct sim_driver sim_driver = {
     .export_is_free = 1,
 };
 
-static const struct sim_args nothing = {.device = -1, .kind = -1, .handle_type = -1, .which = -1, .mode = -1};
+static const struct sim_args sim_nothing = {.device = -1, .kind = -1, .handle_type = -1, .which = -1, .mode = -1};
 
 __attribute__((unused)) static const char sim_device_name[] = "Simulated device";
 
-__attribute__((unused)) static const char *name_of(int32_t code) {
+__attribute__((unused)) static const char *sim_name_of(int32_t code) {
   switch (code) {
   case 1: return "hipErrorInvalidValue";
   case 2: return "hipErrorOutOfMemory";
@@ -65,7 +65,7 @@ __attribute__((unused)) static const char *name_of(int32_t code) {
   }
 }
 
-static int64_t handle_type_of(int64_t number) {
+__attribute__((unused)) static int64_t sim_handle_type_of(int64_t number) {
   switch (number) {
   case 0: return SIM_HANDLE_TYPE_NONE;
   case 1: return SIM_HANDLE_TYPE_POSIX_FD;
@@ -73,7 +73,7 @@ static int64_t handle_type_of(int64_t number) {
   }
 }
 
-__attribute__((unused)) static int64_t number_of_handle_type(int64_t position) {
+__attribute__((unused)) static int64_t sim_number_of_handle_type(int64_t position) {
   switch (position) {
   case SIM_HANDLE_TYPE_NONE: return 0;
   case SIM_HANDLE_TYPE_POSIX_FD: return 1;
@@ -81,7 +81,7 @@ __attribute__((unused)) static int64_t number_of_handle_type(int64_t position) {
   }
 }
 
-static int64_t granularity_of(int64_t number) {
+__attribute__((unused)) static int64_t sim_granularity_of(int64_t number) {
   switch (number) {
   case 0: return SIM_GRANULARITY_MINIMUM;
   case 1: return SIM_GRANULARITY_RECOMMENDED;
@@ -89,7 +89,7 @@ static int64_t granularity_of(int64_t number) {
   }
 }
 
-__attribute__((unused)) static int64_t number_of_granularity(int64_t position) {
+__attribute__((unused)) static int64_t sim_number_of_granularity(int64_t position) {
   switch (position) {
   case SIM_GRANULARITY_MINIMUM: return 0;
   case SIM_GRANULARITY_RECOMMENDED: return 1;
@@ -97,7 +97,7 @@ __attribute__((unused)) static int64_t number_of_granularity(int64_t position) {
   }
 }
 
-static int64_t attribute_of(int64_t number) {
+__attribute__((unused)) static int64_t sim_attribute_of(int64_t number) {
   switch (number) {
   case 89: return SIM_ATTRIBUTE_VMM;
   case 16: return SIM_ATTRIBUTE_INTEGRATED;
@@ -108,7 +108,7 @@ static int64_t attribute_of(int64_t number) {
   }
 }
 
-__attribute__((unused)) static int64_t number_of_attribute(int64_t position) {
+__attribute__((unused)) static int64_t sim_number_of_attribute(int64_t position) {
   switch (position) {
   case SIM_ATTRIBUTE_VMM: return 89;
   case SIM_ATTRIBUTE_INTEGRATED: return 16;
@@ -119,7 +119,7 @@ __attribute__((unused)) static int64_t number_of_attribute(int64_t position) {
   }
 }
 
-static int64_t capture_mode_of(int64_t number) {
+__attribute__((unused)) static int64_t sim_capture_mode_of(int64_t number) {
   switch (number) {
   case 0: return SIM_CAPTURE_MODE_GLOBAL;
   case 1: return SIM_CAPTURE_MODE_THREAD_LOCAL;
@@ -128,7 +128,7 @@ static int64_t capture_mode_of(int64_t number) {
   }
 }
 
-__attribute__((unused)) static int64_t number_of_capture_mode(int64_t position) {
+__attribute__((unused)) static int64_t sim_number_of_capture_mode(int64_t position) {
   switch (position) {
   case SIM_CAPTURE_MODE_GLOBAL: return 0;
   case SIM_CAPTURE_MODE_THREAD_LOCAL: return 1;
@@ -140,7 +140,7 @@ __attribute__((unused)) static int64_t number_of_capture_mode(int64_t position) 
 int32_t hipDeviceGet(void *device, int32_t ordinal) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_DEVICE_AT, "hipDeviceGet", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= !device;
   if (wrong) return (int32_t)sim_leave(SIM_OP_DEVICE_AT, "hipDeviceGet", SIM_CLASS_INVALID_ARGUMENT);
@@ -155,11 +155,11 @@ int32_t hipDeviceGet(void *device, int32_t ordinal) {
 int32_t hipDeviceGetAttribute(void *pi, int32_t attr, int32_t deviceId) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_ATTRIBUTE, "hipDeviceGetAttribute", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= !pi;
   if (wrong) return (int32_t)sim_leave(SIM_OP_ATTRIBUTE, "hipDeviceGetAttribute", SIM_CLASS_INVALID_ARGUMENT);
-  a.which = attribute_of(attr);
+  a.which = sim_attribute_of(attr);
   wrong |= a.which < 0;
   a.device = deviceId;
   enum sim_class class = wrong ? SIM_CLASS_INVALID_ARGUMENT : sim_do(SIM_OP_ATTRIBUTE, &a);
@@ -172,7 +172,7 @@ int32_t hipDeviceGetAttribute(void *pi, int32_t attr, int32_t deviceId) {
 int32_t hipDeviceGetName(void *name, int32_t len, int32_t device) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_DEVICE_NAME, "hipDeviceGetName", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= !name;
   if (wrong) return (int32_t)sim_leave(SIM_OP_DEVICE_NAME, "hipDeviceGetName", SIM_CLASS_INVALID_ARGUMENT);
@@ -187,7 +187,7 @@ int32_t hipDeviceGetName(void *name, int32_t len, int32_t device) {
 int32_t hipDeviceSynchronize(void) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_SYNC_DEVICE, "hipDeviceSynchronize", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   if (wrong) return (int32_t)sim_leave(SIM_OP_SYNC_DEVICE, "hipDeviceSynchronize", SIM_CLASS_INVALID_ARGUMENT);
   enum sim_class class = wrong ? SIM_CLASS_INVALID_ARGUMENT : sim_do(SIM_OP_SYNC_DEVICE, &a);
@@ -197,7 +197,7 @@ int32_t hipDeviceSynchronize(void) {
 int32_t hipDriverGetVersion(void *driverVersion) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_DRIVER_VERSION, "hipDriverGetVersion", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= !driverVersion;
   if (wrong) return (int32_t)sim_leave(SIM_OP_DRIVER_VERSION, "hipDriverGetVersion", SIM_CLASS_INVALID_ARGUMENT);
@@ -212,7 +212,7 @@ int32_t hipDriverGetVersion(void *driverVersion) {
 int32_t hipGetDevice(void *deviceId) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_CURRENT_DEVICE, "hipGetDevice", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= !deviceId;
   if (wrong) return (int32_t)sim_leave(SIM_OP_CURRENT_DEVICE, "hipGetDevice", SIM_CLASS_INVALID_ARGUMENT);
@@ -226,7 +226,7 @@ int32_t hipGetDevice(void *deviceId) {
 int32_t hipGetDeviceCount(void *count) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_DEVICE_COUNT, "hipGetDeviceCount", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= !count;
   if (wrong) return (int32_t)sim_leave(SIM_OP_DEVICE_COUNT, "hipGetDeviceCount", SIM_CLASS_INVALID_ARGUMENT);
@@ -237,9 +237,9 @@ int32_t hipGetDeviceCount(void *count) {
   return (int32_t)sim_leave(SIM_OP_DEVICE_COUNT, "hipGetDeviceCount", class);
 }
 
-const char *hipGetErrorName(int32_t hip_error) { return name_of(hip_error); }
+const char *hipGetErrorName(int32_t hip_error) { return sim_name_of(hip_error); }
 
-const char *hipGetErrorString(int32_t hipError) { return name_of(hipError); }
+const char *hipGetErrorString(int32_t hipError) { return sim_name_of(hipError); }
 
 int32_t hipGetLastError(void) {
   return (int32_t)sim_last_error();
@@ -248,7 +248,7 @@ int32_t hipGetLastError(void) {
 int32_t hipInit(uint32_t flags) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_INITIALIZE, "hipInit", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= flags != 0;
   if (wrong) return (int32_t)sim_leave(SIM_OP_INITIALIZE, "hipInit", SIM_CLASS_INVALID_ARGUMENT);
@@ -259,7 +259,7 @@ int32_t hipInit(uint32_t flags) {
 int32_t hipMemAddressFree(void *devPtr, uint64_t size) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_UNRESERVE, "hipMemAddressFree", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   if (wrong) return (int32_t)sim_leave(SIM_OP_UNRESERVE, "hipMemAddressFree", SIM_CLASS_INVALID_ARGUMENT);
   a.va = (uintptr_t)devPtr;
@@ -271,7 +271,7 @@ int32_t hipMemAddressFree(void *devPtr, uint64_t size) {
 int32_t hipMemAddressReserve(void *ptr, uint64_t size, uint64_t alignment, void *addr, uint64_t flags) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_RESERVE, "hipMemAddressReserve", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= !ptr;
   wrong |= flags != 0;
@@ -290,7 +290,7 @@ int32_t hipMemCreate(void *handle, uint64_t size, const void *prop, uint64_t fla
   if (sim_instant) return sim_at_once(SIM_OP_CREATE, handle);
   int64_t code = 0;
   if (sim_enter(SIM_OP_CREATE, "hipMemCreate", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= !handle;
   wrong |= !prop;
@@ -300,18 +300,18 @@ int32_t hipMemCreate(void *handle, uint64_t size, const void *prop, uint64_t fla
   if (sim_before(5, 3, 0)) {
     wrong |= sim_load(prop, 4, 4) != 1;
     a.device = sim_load(prop, 8, 4);
-    a.handle_type = handle_type_of(sim_load(prop, 12, 4));
+    a.handle_type = sim_handle_type_of(sim_load(prop, 12, 4));
     wrong |= a.handle_type < 0;
     wrong |= sim_load(prop, 16, 4) != 1;
   } else if (sim_before(7, 0, 0)) {
     wrong |= sim_load(prop, 0, 4) != 1;
-    a.handle_type = handle_type_of(sim_load(prop, 4, 4));
+    a.handle_type = sim_handle_type_of(sim_load(prop, 4, 4));
     wrong |= a.handle_type < 0;
     wrong |= sim_load(prop, 8, 4) != 1;
     a.device = sim_load(prop, 12, 4);
   } else {
     wrong |= sim_load(prop, 0, 4) != 1;
-    a.handle_type = handle_type_of(sim_load(prop, 4, 4));
+    a.handle_type = sim_handle_type_of(sim_load(prop, 4, 4));
     wrong |= a.handle_type < 0;
     wrong |= sim_load(prop, 8, 4) != 1;
     a.device = sim_load(prop, 12, 4);
@@ -326,7 +326,7 @@ int32_t hipMemCreate(void *handle, uint64_t size, const void *prop, uint64_t fla
 int32_t hipMemExportToShareableHandle(void *shareableHandle, void *handle, int32_t handleType, uint64_t flags) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_EXPORT_FD, "hipMemExportToShareableHandle", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= !shareableHandle;
   wrong |= handleType != 1;
@@ -343,7 +343,7 @@ int32_t hipMemExportToShareableHandle(void *shareableHandle, void *handle, int32
 int32_t hipMemGetAllocationGranularity(void *granularity, const void *prop, int32_t option) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_GRANULARITY, "hipMemGetAllocationGranularity", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= !granularity;
   wrong |= !prop;
@@ -361,7 +361,7 @@ int32_t hipMemGetAllocationGranularity(void *granularity, const void *prop, int3
     wrong |= sim_load(prop, 8, 4) != 1;
     a.device = sim_load(prop, 12, 4);
   }
-  a.kind = granularity_of(option);
+  a.kind = sim_granularity_of(option);
   wrong |= a.kind < 0;
   enum sim_class class = wrong ? SIM_CLASS_INVALID_ARGUMENT : sim_do(SIM_OP_GRANULARITY, &a);
   if (class == SIM_CLASS_NONE) {
@@ -373,7 +373,7 @@ int32_t hipMemGetAllocationGranularity(void *granularity, const void *prop, int3
 int32_t hipMemGetHandleForAddressRange(void *handle, void *dptr, uint64_t size, int32_t handleType, uint64_t flags) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_EXPORT_DMABUF, "hipMemGetHandleForAddressRange", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= !handle;
   wrong |= handleType != 1;
@@ -388,17 +388,17 @@ int32_t hipMemGetHandleForAddressRange(void *handle, void *dptr, uint64_t size, 
   return (int32_t)sim_leave(SIM_OP_EXPORT_DMABUF, "hipMemGetHandleForAddressRange", class);
 }
 
-int32_t hipMemGetInfo(void *free, void *total) {
+int32_t hipMemGetInfo(void *free_, void *total) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_MEMORY_INFO, "hipMemGetInfo", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
-  wrong |= !free;
+  wrong |= !free_;
   wrong |= !total;
   if (wrong) return (int32_t)sim_leave(SIM_OP_MEMORY_INFO, "hipMemGetInfo", SIM_CLASS_INVALID_ARGUMENT);
   enum sim_class class = wrong ? SIM_CLASS_INVALID_ARGUMENT : sim_do(SIM_OP_MEMORY_INFO, &a);
   if (class == SIM_CLASS_NONE) {
-    sim_store(free, 0, 8, (uint64_t)a.free);
+    sim_store(free_, 0, 8, (uint64_t)a.free);
     sim_store(total, 0, 8, (uint64_t)a.total);
   }
   return (int32_t)sim_leave(SIM_OP_MEMORY_INFO, "hipMemGetInfo", class);
@@ -407,7 +407,7 @@ int32_t hipMemGetInfo(void *free, void *total) {
 int32_t hipMemImportFromShareableHandle(void *handle, void *osHandle, int32_t shHandleType) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_IMPORT_FD, "hipMemImportFromShareableHandle", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= !handle;
   wrong |= shHandleType != 1;
@@ -424,7 +424,7 @@ int32_t hipMemMap(void *ptr, uint64_t size, uint64_t offset, void *handle, uint6
   if (sim_instant) return sim_at_once(SIM_OP_MAP, NULL);
   int64_t code = 0;
   if (sim_enter(SIM_OP_MAP, "hipMemMap", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= offset != 0;
   wrong |= flags != 0;
@@ -440,7 +440,7 @@ int32_t hipMemRelease(void *handle) {
   if (sim_instant) return sim_at_once(SIM_OP_RELEASE, NULL);
   int64_t code = 0;
   if (sim_enter(SIM_OP_RELEASE, "hipMemRelease", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   if (wrong) return (int32_t)sim_leave(SIM_OP_RELEASE, "hipMemRelease", SIM_CLASS_INVALID_ARGUMENT);
   a.handle = (uintptr_t)handle;
@@ -451,7 +451,7 @@ int32_t hipMemRelease(void *handle) {
 int32_t hipMemRetainAllocationHandle(void *handle, void *addr) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_RETAIN, "hipMemRetainAllocationHandle", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= !handle;
   if (wrong) return (int32_t)sim_leave(SIM_OP_RETAIN, "hipMemRetainAllocationHandle", SIM_CLASS_INVALID_ARGUMENT);
@@ -467,7 +467,7 @@ int32_t hipMemSetAccess(void *ptr, uint64_t size, const void *desc, uint64_t cou
   if (sim_instant) return sim_at_once(SIM_OP_GRANT, NULL);
   int64_t code = 0;
   if (sim_enter(SIM_OP_GRANT, "hipMemSetAccess", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= !desc;
   wrong |= count != 1;
@@ -485,7 +485,7 @@ int32_t hipMemUnmap(void *ptr, uint64_t size) {
   if (sim_instant) return sim_at_once(SIM_OP_UNMAP, NULL);
   int64_t code = 0;
   if (sim_enter(SIM_OP_UNMAP, "hipMemUnmap", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   if (wrong) return (int32_t)sim_leave(SIM_OP_UNMAP, "hipMemUnmap", SIM_CLASS_INVALID_ARGUMENT);
   a.va = (uintptr_t)ptr;
@@ -497,7 +497,7 @@ int32_t hipMemUnmap(void *ptr, uint64_t size) {
 int32_t hipMemcpyDtoH(void *dst, void *src, uint64_t sizeBytes) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_COPY_TO_HOST, "hipMemcpyDtoH", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= !dst;
   if (wrong) return (int32_t)sim_leave(SIM_OP_COPY_TO_HOST, "hipMemcpyDtoH", SIM_CLASS_INVALID_ARGUMENT);
@@ -511,7 +511,7 @@ int32_t hipMemcpyDtoH(void *dst, void *src, uint64_t sizeBytes) {
 int32_t hipMemcpyHtoD(void *dst, const void *src, uint64_t sizeBytes) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_COPY_FROM_HOST, "hipMemcpyHtoD", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= !src;
   if (wrong) return (int32_t)sim_leave(SIM_OP_COPY_FROM_HOST, "hipMemcpyHtoD", SIM_CLASS_INVALID_ARGUMENT);
@@ -525,7 +525,7 @@ int32_t hipMemcpyHtoD(void *dst, const void *src, uint64_t sizeBytes) {
 int32_t hipSetDevice(int32_t deviceId) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_SET_DEVICE, "hipSetDevice", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   if (wrong) return (int32_t)sim_leave(SIM_OP_SET_DEVICE, "hipSetDevice", SIM_CLASS_INVALID_ARGUMENT);
   a.device = deviceId;
@@ -536,7 +536,7 @@ int32_t hipSetDevice(int32_t deviceId) {
 int32_t hipStreamIsCapturing(void *stream, void *pCaptureStatus) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_STREAM_CAPTURING, "hipStreamIsCapturing", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= !pCaptureStatus;
   if (wrong) return (int32_t)sim_leave(SIM_OP_STREAM_CAPTURING, "hipStreamIsCapturing", SIM_CLASS_INVALID_ARGUMENT);
@@ -551,7 +551,7 @@ int32_t hipStreamIsCapturing(void *stream, void *pCaptureStatus) {
 int32_t hipStreamSynchronize(void *stream) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_SYNC_STREAM, "hipStreamSynchronize", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   if (wrong) return (int32_t)sim_leave(SIM_OP_SYNC_STREAM, "hipStreamSynchronize", SIM_CLASS_INVALID_ARGUMENT);
   a.stream = (uintptr_t)stream;
@@ -562,15 +562,15 @@ int32_t hipStreamSynchronize(void *stream) {
 int32_t hipThreadExchangeStreamCaptureMode(void *mode) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_EXCHANGE_CAPTURE_MODE, "hipThreadExchangeStreamCaptureMode", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= !mode;
   if (wrong) return (int32_t)sim_leave(SIM_OP_EXCHANGE_CAPTURE_MODE, "hipThreadExchangeStreamCaptureMode", SIM_CLASS_INVALID_ARGUMENT);
-  a.mode = capture_mode_of(sim_load(mode, 0, 4));
+  a.mode = sim_capture_mode_of(sim_load(mode, 0, 4));
   wrong |= a.mode < 0;
   enum sim_class class = wrong ? SIM_CLASS_INVALID_ARGUMENT : sim_do(SIM_OP_EXCHANGE_CAPTURE_MODE, &a);
   if (class == SIM_CLASS_NONE) {
-    sim_store(mode, 0, 4, (uint64_t)number_of_capture_mode(a.previous));
+    sim_store(mode, 0, 4, (uint64_t)sim_number_of_capture_mode(a.previous));
   }
   return (int32_t)sim_leave(SIM_OP_EXCHANGE_CAPTURE_MODE, "hipThreadExchangeStreamCaptureMode", class);
 }

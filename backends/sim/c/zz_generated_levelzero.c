@@ -4,7 +4,7 @@
 
 #include "core.h"
 
-static const int64_t codes[] = {
+static const int64_t sim_codes[] = {
     2147483646, /* unknown */
     1879048194, /* out_of_memory */
     2013265924, /* invalid_argument */
@@ -20,7 +20,7 @@ static const int64_t codes[] = {
 
 const struct sim_driver sim_driver = {
     .success = 0,
-    .codes = codes,
+    .codes = sim_codes,
     .needs_context = 0,
     .map_grants = 1,
     .map_once = 1,
@@ -28,11 +28,11 @@ const struct sim_driver sim_driver = {
     .export_is_free = 1,
 };
 
-static const struct sim_args nothing = {.device = -1, .kind = -1, .handle_type = -1, .which = -1, .mode = -1};
+static const struct sim_args sim_nothing = {.device = -1, .kind = -1, .handle_type = -1, .which = -1, .mode = -1};
 
 __attribute__((unused)) static const char sim_device_name[] = "Simulated device";
 
-__attribute__((unused)) static const char *name_of(int32_t code) {
+__attribute__((unused)) static const char *sim_name_of(int32_t code) {
   switch (code) {
   case 1879048193: return "ZE_RESULT_ERROR_DEVICE_LOST";
   case 1879048194: return "ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY";
@@ -55,7 +55,7 @@ __attribute__((unused)) static const char *name_of(int32_t code) {
   }
 }
 
-static int64_t handle_type_of(int64_t number) {
+__attribute__((unused)) static int64_t sim_handle_type_of(int64_t number) {
   switch (number) {
   case 0: return SIM_HANDLE_TYPE_NONE;
   case 1: return SIM_HANDLE_TYPE_POSIX_FD;
@@ -63,7 +63,7 @@ static int64_t handle_type_of(int64_t number) {
   }
 }
 
-__attribute__((unused)) static int64_t number_of_handle_type(int64_t position) {
+__attribute__((unused)) static int64_t sim_number_of_handle_type(int64_t position) {
   switch (position) {
   case SIM_HANDLE_TYPE_NONE: return 0;
   case SIM_HANDLE_TYPE_POSIX_FD: return 1;
@@ -74,7 +74,7 @@ __attribute__((unused)) static int64_t number_of_handle_type(int64_t position) {
 int32_t zeContextCreate(void *hDriver, const void *desc, void *phContext) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_CONTEXT_CREATE, "zeContextCreate", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= !desc;
   wrong |= desc && sim_load(desc, 0, 4) != 13;
@@ -91,7 +91,7 @@ int32_t zeContextCreate(void *hDriver, const void *desc, void *phContext) {
 int32_t zeContextDestroy(void *hContext) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_CONTEXT_DESTROY, "zeContextDestroy", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   if (wrong) return (int32_t)sim_leave(SIM_OP_CONTEXT_DESTROY, "zeContextDestroy", SIM_CLASS_INVALID_ARGUMENT);
   a.context = (uintptr_t)hContext;
@@ -102,7 +102,7 @@ int32_t zeContextDestroy(void *hContext) {
 int32_t zeDeviceGet(void *hDriver, void *pCount, void *phDevices) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_DEVICE_COUNT, "zeDeviceGet", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= !pCount;
   if (wrong) return (int32_t)sim_leave(SIM_OP_DEVICE_COUNT, "zeDeviceGet", SIM_CLASS_INVALID_ARGUMENT);
@@ -117,7 +117,7 @@ int32_t zeDeviceGet(void *hDriver, void *pCount, void *phDevices) {
 int32_t zeDeviceGetProperties(void *hDevice, void *pDeviceProperties) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_DEVICE_USABLE, "zeDeviceGetProperties", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= !pDeviceProperties;
   wrong |= pDeviceProperties && sim_load(pDeviceProperties, 0, 4) != 3;
@@ -133,7 +133,7 @@ int32_t zeDeviceGetProperties(void *hDevice, void *pDeviceProperties) {
 int32_t zeDriverGet(void *pCount, void *phDrivers) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_DRIVERS, "zeDriverGet", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= !pCount;
   if (wrong) return (int32_t)sim_leave(SIM_OP_DRIVERS, "zeDriverGet", SIM_CLASS_INVALID_ARGUMENT);
@@ -147,7 +147,7 @@ int32_t zeDriverGet(void *pCount, void *phDrivers) {
 int32_t zeInit(uint32_t flags) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_INITIALIZE, "zeInit", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= flags != 1;
   if (wrong) return (int32_t)sim_leave(SIM_OP_INITIALIZE, "zeInit", SIM_CLASS_INVALID_ARGUMENT);
@@ -159,7 +159,7 @@ int32_t zePhysicalMemCreate(void *hContext, void *hDevice, void *desc, void *phP
   if (sim_instant) return sim_at_once(SIM_OP_CREATE, phPhysicalMemory);
   int64_t code = 0;
   if (sim_enter(SIM_OP_CREATE, "zePhysicalMemCreate", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= !desc;
   wrong |= !phPhysicalMemory;
@@ -170,7 +170,7 @@ int32_t zePhysicalMemCreate(void *hContext, void *hDevice, void *desc, void *phP
   void *desc1 = sim_linked(desc, 0, 8, 24);
   if (desc1) {
     wrong |= sim_load(desc1, 0, 4) != 24;
-    a.handle_type = handle_type_of(sim_load(desc1, 16, 4));
+    a.handle_type = sim_handle_type_of(sim_load(desc1, 16, 4));
     wrong |= a.handle_type < 0;
   }
   wrong |= sim_load(desc, 0, 4) != 32;
@@ -187,7 +187,7 @@ int32_t zePhysicalMemDestroy(void *hContext, void *hPhysicalMemory) {
   if (sim_instant) return sim_at_once(SIM_OP_RELEASE, NULL);
   int64_t code = 0;
   if (sim_enter(SIM_OP_RELEASE, "zePhysicalMemDestroy", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   if (wrong) return (int32_t)sim_leave(SIM_OP_RELEASE, "zePhysicalMemDestroy", SIM_CLASS_INVALID_ARGUMENT);
   wrong |= !(uintptr_t)hContext;
@@ -200,7 +200,7 @@ int32_t zePhysicalMemDestroy(void *hContext, void *hPhysicalMemory) {
 int32_t zePhysicalMemGetProperties(void *hContext, void *hPhysicalMem, void *pMemProperties) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_EXPORT_FD, "zePhysicalMemGetProperties", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= !pMemProperties;
   if (wrong) return (int32_t)sim_leave(SIM_OP_EXPORT_FD, "zePhysicalMemGetProperties", SIM_CLASS_INVALID_ARGUMENT);
@@ -222,7 +222,7 @@ int32_t zePhysicalMemGetProperties(void *hContext, void *hPhysicalMem, void *pMe
 int32_t zeVirtualMemFree(void *hContext, const void *ptr, uint64_t size) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_UNRESERVE, "zeVirtualMemFree", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   if (wrong) return (int32_t)sim_leave(SIM_OP_UNRESERVE, "zeVirtualMemFree", SIM_CLASS_INVALID_ARGUMENT);
   wrong |= !(uintptr_t)hContext;
@@ -237,7 +237,7 @@ int32_t zeVirtualMemMap(void *hContext, const void *ptr, uint64_t size, void *hP
   if (sim_instant) return sim_at_once(SIM_OP_MAP, NULL);
   int64_t code = 0;
   if (sim_enter(SIM_OP_MAP, "zeVirtualMemMap", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= offset != 0;
   wrong |= access != 1;
@@ -254,7 +254,7 @@ int32_t zeVirtualMemMap(void *hContext, const void *ptr, uint64_t size, void *hP
 int32_t zeVirtualMemQueryPageSize(void *hContext, void *hDevice, uint64_t size, void *pagesize) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_GRANULARITY, "zeVirtualMemQueryPageSize", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= !pagesize;
   if (wrong) return (int32_t)sim_leave(SIM_OP_GRANULARITY, "zeVirtualMemQueryPageSize", SIM_CLASS_INVALID_ARGUMENT);
@@ -272,7 +272,7 @@ int32_t zeVirtualMemQueryPageSize(void *hContext, void *hDevice, uint64_t size, 
 int32_t zeVirtualMemReserve(void *hContext, const void *pStart, uint64_t size, void *pptr) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_RESERVE, "zeVirtualMemReserve", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= !pptr;
   if (wrong) return (int32_t)sim_leave(SIM_OP_RESERVE, "zeVirtualMemReserve", SIM_CLASS_INVALID_ARGUMENT);
@@ -291,7 +291,7 @@ int32_t zeVirtualMemSetAccessAttribute(void *hContext, const void *ptr, uint64_t
   if (sim_instant) return sim_at_once(SIM_OP_GRANT, NULL);
   int64_t code = 0;
   if (sim_enter(SIM_OP_GRANT, "zeVirtualMemSetAccessAttribute", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= access != 1;
   if (wrong) return (int32_t)sim_leave(SIM_OP_GRANT, "zeVirtualMemSetAccessAttribute", SIM_CLASS_INVALID_ARGUMENT);
@@ -307,7 +307,7 @@ int32_t zeVirtualMemUnmap(void *hContext, const void *ptr, uint64_t size) {
   if (sim_instant) return sim_at_once(SIM_OP_UNMAP, NULL);
   int64_t code = 0;
   if (sim_enter(SIM_OP_UNMAP, "zeVirtualMemUnmap", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   if (wrong) return (int32_t)sim_leave(SIM_OP_UNMAP, "zeVirtualMemUnmap", SIM_CLASS_INVALID_ARGUMENT);
   wrong |= !(uintptr_t)hContext;

@@ -4,7 +4,7 @@
 
 #include "core.h"
 
-static const int64_t codes[] = {
+static const int64_t sim_codes[] = {
     801, /* unknown */
     2, /* out_of_memory */
     1, /* invalid_argument */
@@ -20,17 +20,17 @@ static const int64_t codes[] = {
 
 const struct sim_driver sim_driver = {
     .success = 0,
-    .codes = codes,
+    .codes = sim_codes,
     .needs_context = 1,
     .release_while_mapped = 1,
     .export_is_free = 1,
 };
 
-static const struct sim_args nothing = {.device = -1, .kind = -1, .handle_type = -1, .which = -1, .mode = -1};
+static const struct sim_args sim_nothing = {.device = -1, .kind = -1, .handle_type = -1, .which = -1, .mode = -1};
 
 __attribute__((unused)) static const char sim_device_name[] = "Simulated device";
 
-__attribute__((unused)) static const char *name_of(int32_t code) {
+__attribute__((unused)) static const char *sim_name_of(int32_t code) {
   switch (code) {
   case 1: return "MUSA_ERROR_INVALID_VALUE";
   case 2: return "MUSA_ERROR_OUT_OF_MEMORY";
@@ -50,7 +50,7 @@ __attribute__((unused)) static const char *name_of(int32_t code) {
   }
 }
 
-static int64_t handle_type_of(int64_t number) {
+__attribute__((unused)) static int64_t sim_handle_type_of(int64_t number) {
   switch (number) {
   case 0: return SIM_HANDLE_TYPE_NONE;
   case 1: return SIM_HANDLE_TYPE_POSIX_FD;
@@ -58,7 +58,7 @@ static int64_t handle_type_of(int64_t number) {
   }
 }
 
-__attribute__((unused)) static int64_t number_of_handle_type(int64_t position) {
+__attribute__((unused)) static int64_t sim_number_of_handle_type(int64_t position) {
   switch (position) {
   case SIM_HANDLE_TYPE_NONE: return 0;
   case SIM_HANDLE_TYPE_POSIX_FD: return 1;
@@ -66,7 +66,7 @@ __attribute__((unused)) static int64_t number_of_handle_type(int64_t position) {
   }
 }
 
-static int64_t granularity_of(int64_t number) {
+__attribute__((unused)) static int64_t sim_granularity_of(int64_t number) {
   switch (number) {
   case 0: return SIM_GRANULARITY_MINIMUM;
   case 1: return SIM_GRANULARITY_RECOMMENDED;
@@ -74,7 +74,7 @@ static int64_t granularity_of(int64_t number) {
   }
 }
 
-__attribute__((unused)) static int64_t number_of_granularity(int64_t position) {
+__attribute__((unused)) static int64_t sim_number_of_granularity(int64_t position) {
   switch (position) {
   case SIM_GRANULARITY_MINIMUM: return 0;
   case SIM_GRANULARITY_RECOMMENDED: return 1;
@@ -82,7 +82,7 @@ __attribute__((unused)) static int64_t number_of_granularity(int64_t position) {
   }
 }
 
-static int64_t attribute_of(int64_t number) {
+__attribute__((unused)) static int64_t sim_attribute_of(int64_t number) {
   switch (number) {
   case 102: return SIM_ATTRIBUTE_VMM;
   case 103: return SIM_ATTRIBUTE_POSIX_FD;
@@ -95,7 +95,7 @@ static int64_t attribute_of(int64_t number) {
   }
 }
 
-__attribute__((unused)) static int64_t number_of_attribute(int64_t position) {
+__attribute__((unused)) static int64_t sim_number_of_attribute(int64_t position) {
   switch (position) {
   case SIM_ATTRIBUTE_VMM: return 102;
   case SIM_ATTRIBUTE_POSIX_FD: return 103;
@@ -108,7 +108,7 @@ __attribute__((unused)) static int64_t number_of_attribute(int64_t position) {
   }
 }
 
-static int64_t capture_mode_of(int64_t number) {
+__attribute__((unused)) static int64_t sim_capture_mode_of(int64_t number) {
   switch (number) {
   case 0: return SIM_CAPTURE_MODE_GLOBAL;
   case 1: return SIM_CAPTURE_MODE_THREAD_LOCAL;
@@ -117,7 +117,7 @@ static int64_t capture_mode_of(int64_t number) {
   }
 }
 
-__attribute__((unused)) static int64_t number_of_capture_mode(int64_t position) {
+__attribute__((unused)) static int64_t sim_number_of_capture_mode(int64_t position) {
   switch (position) {
   case SIM_CAPTURE_MODE_GLOBAL: return 0;
   case SIM_CAPTURE_MODE_THREAD_LOCAL: return 1;
@@ -129,7 +129,7 @@ __attribute__((unused)) static int64_t number_of_capture_mode(int64_t position) 
 int32_t muCtxPopCurrent(void *pctx) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_CONTEXT_POP, "muCtxPopCurrent", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   if (wrong) return (int32_t)sim_leave(SIM_OP_CONTEXT_POP, "muCtxPopCurrent", SIM_CLASS_INVALID_ARGUMENT);
   enum sim_class class = wrong ? SIM_CLASS_INVALID_ARGUMENT : sim_do(SIM_OP_CONTEXT_POP, &a);
@@ -142,7 +142,7 @@ int32_t muCtxPopCurrent(void *pctx) {
 int32_t muCtxPushCurrent(void *ctx) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_CONTEXT_PUSH, "muCtxPushCurrent", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   if (wrong) return (int32_t)sim_leave(SIM_OP_CONTEXT_PUSH, "muCtxPushCurrent", SIM_CLASS_INVALID_ARGUMENT);
   a.context = (uintptr_t)ctx;
@@ -153,7 +153,7 @@ int32_t muCtxPushCurrent(void *ctx) {
 int32_t muCtxSynchronize(void) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_SYNC_DEVICE, "muCtxSynchronize", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   if (wrong) return (int32_t)sim_leave(SIM_OP_SYNC_DEVICE, "muCtxSynchronize", SIM_CLASS_INVALID_ARGUMENT);
   enum sim_class class = wrong ? SIM_CLASS_INVALID_ARGUMENT : sim_do(SIM_OP_SYNC_DEVICE, &a);
@@ -163,7 +163,7 @@ int32_t muCtxSynchronize(void) {
 int32_t muDeviceGet(void *device, int32_t ordinal) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_DEVICE_AT, "muDeviceGet", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= !device;
   if (wrong) return (int32_t)sim_leave(SIM_OP_DEVICE_AT, "muDeviceGet", SIM_CLASS_INVALID_ARGUMENT);
@@ -178,11 +178,11 @@ int32_t muDeviceGet(void *device, int32_t ordinal) {
 int32_t muDeviceGetAttribute(void *pi, int32_t attrib, int32_t dev) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_ATTRIBUTE, "muDeviceGetAttribute", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= !pi;
   if (wrong) return (int32_t)sim_leave(SIM_OP_ATTRIBUTE, "muDeviceGetAttribute", SIM_CLASS_INVALID_ARGUMENT);
-  a.which = attribute_of(attrib);
+  a.which = sim_attribute_of(attrib);
   wrong |= a.which < 0;
   a.device = dev;
   enum sim_class class = wrong ? SIM_CLASS_INVALID_ARGUMENT : sim_do(SIM_OP_ATTRIBUTE, &a);
@@ -195,7 +195,7 @@ int32_t muDeviceGetAttribute(void *pi, int32_t attrib, int32_t dev) {
 int32_t muDeviceGetCount(void *count) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_DEVICE_COUNT, "muDeviceGetCount", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= !count;
   if (wrong) return (int32_t)sim_leave(SIM_OP_DEVICE_COUNT, "muDeviceGetCount", SIM_CLASS_INVALID_ARGUMENT);
@@ -209,7 +209,7 @@ int32_t muDeviceGetCount(void *count) {
 int32_t muDeviceGetName(void *name, int32_t len, int32_t dev) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_DEVICE_NAME, "muDeviceGetName", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= !name;
   if (wrong) return (int32_t)sim_leave(SIM_OP_DEVICE_NAME, "muDeviceGetName", SIM_CLASS_INVALID_ARGUMENT);
@@ -224,7 +224,7 @@ int32_t muDeviceGetName(void *name, int32_t len, int32_t dev) {
 int32_t muDevicePrimaryCtxRelease(int32_t dev) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_CONTEXT_RELEASE, "muDevicePrimaryCtxRelease", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   if (wrong) return (int32_t)sim_leave(SIM_OP_CONTEXT_RELEASE, "muDevicePrimaryCtxRelease", SIM_CLASS_INVALID_ARGUMENT);
   a.device = dev;
@@ -235,7 +235,7 @@ int32_t muDevicePrimaryCtxRelease(int32_t dev) {
 int32_t muDevicePrimaryCtxRetain(void *pctx, int32_t dev) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_CONTEXT_RETAIN, "muDevicePrimaryCtxRetain", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= !pctx;
   if (wrong) return (int32_t)sim_leave(SIM_OP_CONTEXT_RETAIN, "muDevicePrimaryCtxRetain", SIM_CLASS_INVALID_ARGUMENT);
@@ -250,14 +250,14 @@ int32_t muDevicePrimaryCtxRetain(void *pctx, int32_t dev) {
 int32_t muGetErrorName(int32_t error, const char **pStr) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_ERROR_NAME, "muGetErrorName", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= !pStr;
   if (wrong) return (int32_t)sim_leave(SIM_OP_ERROR_NAME, "muGetErrorName", SIM_CLASS_INVALID_ARGUMENT);
   a.result = error;
   enum sim_class class = wrong ? SIM_CLASS_INVALID_ARGUMENT : sim_do(SIM_OP_ERROR_NAME, &a);
   if (class == SIM_CLASS_NONE) {
-    *pStr = name_of((int32_t)a.result);
+    *pStr = sim_name_of((int32_t)a.result);
   }
   return (int32_t)sim_leave(SIM_OP_ERROR_NAME, "muGetErrorName", class);
 }
@@ -265,14 +265,14 @@ int32_t muGetErrorName(int32_t error, const char **pStr) {
 int32_t muGetErrorString(int32_t error, const char **pStr) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_ERROR_TEXT, "muGetErrorString", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= !pStr;
   if (wrong) return (int32_t)sim_leave(SIM_OP_ERROR_TEXT, "muGetErrorString", SIM_CLASS_INVALID_ARGUMENT);
   a.result = error;
   enum sim_class class = wrong ? SIM_CLASS_INVALID_ARGUMENT : sim_do(SIM_OP_ERROR_TEXT, &a);
   if (class == SIM_CLASS_NONE) {
-    *pStr = name_of((int32_t)a.result);
+    *pStr = sim_name_of((int32_t)a.result);
   }
   return (int32_t)sim_leave(SIM_OP_ERROR_TEXT, "muGetErrorString", class);
 }
@@ -280,7 +280,7 @@ int32_t muGetErrorString(int32_t error, const char **pStr) {
 int32_t muInit(uint32_t Flags) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_INITIALIZE, "muInit", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= Flags != 0;
   if (wrong) return (int32_t)sim_leave(SIM_OP_INITIALIZE, "muInit", SIM_CLASS_INVALID_ARGUMENT);
@@ -291,7 +291,7 @@ int32_t muInit(uint32_t Flags) {
 int32_t muMemAddressFree(uint64_t ptr, uint64_t size) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_UNRESERVE, "muMemAddressFree", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   if (wrong) return (int32_t)sim_leave(SIM_OP_UNRESERVE, "muMemAddressFree", SIM_CLASS_INVALID_ARGUMENT);
   a.va = ptr;
@@ -303,7 +303,7 @@ int32_t muMemAddressFree(uint64_t ptr, uint64_t size) {
 int32_t muMemAddressReserve(void *ptr, uint64_t size, uint64_t alignment, uint64_t addr, uint64_t flags) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_RESERVE, "muMemAddressReserve", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= !ptr;
   wrong |= flags != 0;
@@ -322,7 +322,7 @@ int32_t muMemCreate(void *handle, uint64_t size, const void *prop, uint64_t flag
   if (sim_instant) return sim_at_once(SIM_OP_CREATE, handle);
   int64_t code = 0;
   if (sim_enter(SIM_OP_CREATE, "muMemCreate", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= !handle;
   wrong |= !prop;
@@ -330,7 +330,7 @@ int32_t muMemCreate(void *handle, uint64_t size, const void *prop, uint64_t flag
   if (wrong) return (int32_t)sim_leave(SIM_OP_CREATE, "muMemCreate", SIM_CLASS_INVALID_ARGUMENT);
   a.size = size;
   wrong |= sim_load(prop, 0, 4) != 1;
-  a.handle_type = handle_type_of(sim_load(prop, 4, 4));
+  a.handle_type = sim_handle_type_of(sim_load(prop, 4, 4));
   wrong |= a.handle_type < 0;
   wrong |= sim_load(prop, 8, 4) != 1;
   a.device = sim_load(prop, 12, 4);
@@ -345,7 +345,7 @@ int32_t muMemCreate(void *handle, uint64_t size, const void *prop, uint64_t flag
 int32_t muMemExportToShareableHandle(void *shareableHandle, uint64_t handle, int32_t handleType, uint64_t flags) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_EXPORT_FD, "muMemExportToShareableHandle", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= !shareableHandle;
   wrong |= handleType != 1;
@@ -362,7 +362,7 @@ int32_t muMemExportToShareableHandle(void *shareableHandle, uint64_t handle, int
 int32_t muMemGetAllocationGranularity(void *granularity, const void *prop, int32_t option) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_GRANULARITY, "muMemGetAllocationGranularity", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= !granularity;
   wrong |= !prop;
@@ -370,7 +370,7 @@ int32_t muMemGetAllocationGranularity(void *granularity, const void *prop, int32
   wrong |= sim_load(prop, 0, 4) != 1;
   wrong |= sim_load(prop, 8, 4) != 1;
   a.device = sim_load(prop, 12, 4);
-  a.kind = granularity_of(option);
+  a.kind = sim_granularity_of(option);
   wrong |= a.kind < 0;
   enum sim_class class = wrong ? SIM_CLASS_INVALID_ARGUMENT : sim_do(SIM_OP_GRANULARITY, &a);
   if (class == SIM_CLASS_NONE) {
@@ -379,17 +379,17 @@ int32_t muMemGetAllocationGranularity(void *granularity, const void *prop, int32
   return (int32_t)sim_leave(SIM_OP_GRANULARITY, "muMemGetAllocationGranularity", class);
 }
 
-int32_t muMemGetInfo(void *free, void *total) {
+int32_t muMemGetInfo(void *free_, void *total) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_MEMORY_INFO, "muMemGetInfo", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
-  wrong |= !free;
+  wrong |= !free_;
   wrong |= !total;
   if (wrong) return (int32_t)sim_leave(SIM_OP_MEMORY_INFO, "muMemGetInfo", SIM_CLASS_INVALID_ARGUMENT);
   enum sim_class class = wrong ? SIM_CLASS_INVALID_ARGUMENT : sim_do(SIM_OP_MEMORY_INFO, &a);
   if (class == SIM_CLASS_NONE) {
-    sim_store(free, 0, 8, (uint64_t)a.free);
+    sim_store(free_, 0, 8, (uint64_t)a.free);
     sim_store(total, 0, 8, (uint64_t)a.total);
   }
   return (int32_t)sim_leave(SIM_OP_MEMORY_INFO, "muMemGetInfo", class);
@@ -398,7 +398,7 @@ int32_t muMemGetInfo(void *free, void *total) {
 int32_t muMemImportFromShareableHandle(void *handle, void *osHandle, int32_t shHandleType) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_IMPORT_FD, "muMemImportFromShareableHandle", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= !handle;
   wrong |= shHandleType != 1;
@@ -415,7 +415,7 @@ int32_t muMemMap(uint64_t ptr, uint64_t size, uint64_t offset, uint64_t handle, 
   if (sim_instant) return sim_at_once(SIM_OP_MAP, NULL);
   int64_t code = 0;
   if (sim_enter(SIM_OP_MAP, "muMemMap", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= offset != 0;
   wrong |= flags != 0;
@@ -431,7 +431,7 @@ int32_t muMemRelease(uint64_t handle) {
   if (sim_instant) return sim_at_once(SIM_OP_RELEASE, NULL);
   int64_t code = 0;
   if (sim_enter(SIM_OP_RELEASE, "muMemRelease", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   if (wrong) return (int32_t)sim_leave(SIM_OP_RELEASE, "muMemRelease", SIM_CLASS_INVALID_ARGUMENT);
   a.handle = handle;
@@ -442,7 +442,7 @@ int32_t muMemRelease(uint64_t handle) {
 int32_t muMemRetainAllocationHandle(void *handle, void *addr) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_RETAIN, "muMemRetainAllocationHandle", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= !handle;
   if (wrong) return (int32_t)sim_leave(SIM_OP_RETAIN, "muMemRetainAllocationHandle", SIM_CLASS_INVALID_ARGUMENT);
@@ -458,7 +458,7 @@ int32_t muMemSetAccess(uint64_t ptr, uint64_t size, const void *desc, uint64_t c
   if (sim_instant) return sim_at_once(SIM_OP_GRANT, NULL);
   int64_t code = 0;
   if (sim_enter(SIM_OP_GRANT, "muMemSetAccess", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= !desc;
   wrong |= count != 1;
@@ -476,7 +476,7 @@ int32_t muMemUnmap(uint64_t ptr, uint64_t size) {
   if (sim_instant) return sim_at_once(SIM_OP_UNMAP, NULL);
   int64_t code = 0;
   if (sim_enter(SIM_OP_UNMAP, "muMemUnmap", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   if (wrong) return (int32_t)sim_leave(SIM_OP_UNMAP, "muMemUnmap", SIM_CLASS_INVALID_ARGUMENT);
   a.va = ptr;
@@ -488,7 +488,7 @@ int32_t muMemUnmap(uint64_t ptr, uint64_t size) {
 int32_t muMemcpyDtoH(void *dstHost, uint64_t srcDevice, uint64_t ByteCount) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_COPY_TO_HOST, "muMemcpyDtoH", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= !dstHost;
   if (wrong) return (int32_t)sim_leave(SIM_OP_COPY_TO_HOST, "muMemcpyDtoH", SIM_CLASS_INVALID_ARGUMENT);
@@ -502,7 +502,7 @@ int32_t muMemcpyDtoH(void *dstHost, uint64_t srcDevice, uint64_t ByteCount) {
 int32_t muMemcpyHtoD(uint64_t dstDevice, const void *srcHost, uint64_t ByteCount) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_COPY_FROM_HOST, "muMemcpyHtoD", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= !srcHost;
   if (wrong) return (int32_t)sim_leave(SIM_OP_COPY_FROM_HOST, "muMemcpyHtoD", SIM_CLASS_INVALID_ARGUMENT);
@@ -516,7 +516,7 @@ int32_t muMemcpyHtoD(uint64_t dstDevice, const void *srcHost, uint64_t ByteCount
 int32_t muStreamIsCapturing(void *hStream, void *captureStatus) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_STREAM_CAPTURING, "muStreamIsCapturing", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= !captureStatus;
   if (wrong) return (int32_t)sim_leave(SIM_OP_STREAM_CAPTURING, "muStreamIsCapturing", SIM_CLASS_INVALID_ARGUMENT);
@@ -531,7 +531,7 @@ int32_t muStreamIsCapturing(void *hStream, void *captureStatus) {
 int32_t muStreamSynchronize(void *hStream) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_SYNC_STREAM, "muStreamSynchronize", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   if (wrong) return (int32_t)sim_leave(SIM_OP_SYNC_STREAM, "muStreamSynchronize", SIM_CLASS_INVALID_ARGUMENT);
   a.stream = (uintptr_t)hStream;
@@ -542,15 +542,15 @@ int32_t muStreamSynchronize(void *hStream) {
 int32_t muThreadExchangeStreamCaptureMode(void *mode) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_EXCHANGE_CAPTURE_MODE, "muThreadExchangeStreamCaptureMode", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= !mode;
   if (wrong) return (int32_t)sim_leave(SIM_OP_EXCHANGE_CAPTURE_MODE, "muThreadExchangeStreamCaptureMode", SIM_CLASS_INVALID_ARGUMENT);
-  a.mode = capture_mode_of(sim_load(mode, 0, 4));
+  a.mode = sim_capture_mode_of(sim_load(mode, 0, 4));
   wrong |= a.mode < 0;
   enum sim_class class = wrong ? SIM_CLASS_INVALID_ARGUMENT : sim_do(SIM_OP_EXCHANGE_CAPTURE_MODE, &a);
   if (class == SIM_CLASS_NONE) {
-    sim_store(mode, 0, 4, (uint64_t)number_of_capture_mode(a.previous));
+    sim_store(mode, 0, 4, (uint64_t)sim_number_of_capture_mode(a.previous));
   }
   return (int32_t)sim_leave(SIM_OP_EXCHANGE_CAPTURE_MODE, "muThreadExchangeStreamCaptureMode", class);
 }

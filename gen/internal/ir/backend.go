@@ -56,6 +56,7 @@ func resolveBackend(decl *specfile.Backend, tree Tree, contract *Contract, mista
 		r.steps()
 		r.helpers()
 		r.quirks()
+		r.checkNames()
 		r.unused()
 	}
 	return r.backend

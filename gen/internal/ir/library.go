@@ -3,6 +3,7 @@ package ir
 import (
 	"cmp"
 	"fmt"
+	"go/token"
 	"slices"
 	"strings"
 
@@ -225,6 +226,30 @@ func (r *backendResolver) helpers() {
 	}
 	slices.SortFunc(r.lib.library.Helpers, func(a, b *Binding) int { return cmp.Compare(a.Name, b.Name) })
 	r.played()
+}
+
+// driverNames are what a generated driver has besides its functions, its state and the operations.
+var driverNames = []string{
+	"about", "askVersion", "failure", "functions", "open", "opening", ordinalState, "symbols", "version",
+	"About", "Backend", "Capabilities", "Quirks",
+}
+
+// checkNames sees to it that functions are called like nothing else that a generated driver or simulator has.
+func (r *backendResolver) checkNames() {
+	taken := slices.Clone(driverNames)
+	for _, s := range r.lib.library.State {
+		taken = append(taken, s.Name)
+	}
+	for _, o := range r.contract.Operations {
+		taken = append(taken, o.GoName)
+	}
+	for _, b := range r.lib.functions {
+		if token.IsKeyword(b.Name) || slices.Contains(taken, b.Name) || InC(b.Name) {
+			r.mistakes.Add(b.Pos, "a function cannot be called %q: in generated code that is something else", b.Name)
+		} else if InC(b.C.Symbol) {
+			r.mistakes.Add(b.Pos, "function %q cannot have the symbol %q: in generated code that is something else", b.Name, b.C.Symbol)
+		}
+	}
 }
 
 // unused reports what is declared and nothing needs: it is likely a slip, and nobody would notice

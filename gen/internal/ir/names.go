@@ -73,6 +73,19 @@ var cKeywords = strings.Fields(`
 	sizeof static static_assert struct switch thread_local true typedef typeof typeof_unqual union
 	unsigned void volatile while asm assert errno linux unix`)
 
+// InC tells whether a name means something in the C files of simulators already: a word of C, what its library declares, or
+// a name of a simulator's own.
+func InC(name string) bool {
+	return slices.Contains(cKeywords, name) || slices.Contains(cLibrary, name) || strings.HasSuffix(name, "_t") ||
+		strings.HasPrefix(name, "sim_") || strings.HasPrefix(name, "arenasim_")
+}
+
+// The functions of C and POSIX that simulators and what they are made with could have, and main.
+var cLibrary = strings.Fields(`
+	abort atexit calloc clock close dup exit fcntl fprintf free ftruncate fwrite getenv malloc memcmp memcpy memmove memset
+	mmap mprotect munmap nanosleep open printf qsort read realloc snprintf sprintf strchr strcmp strcpy strdup strlen
+	strncmp strrchr strtol strtoul strtoull time write main NULL`)
+
 // The words of C++ that C does not have.
 var cppKeywords = strings.Fields(`
 	and and_eq bitand bitor catch char8_t char16_t char32_t class co_await co_return co_yield compl

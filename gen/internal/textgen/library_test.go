@@ -52,7 +52,7 @@ func vendorModel() *ir.Model {
 			Functions: []*ir.Binding{
 				{Name: "toyCreate", Does: create, C: &ir.CFunction{Symbol: "toyCreate", Signature: "toyResult toyCreate(void **handle, size_t size, const void *props)", Since: since}, Params: []*ir.BoundParam{
 					{Name: "handle", C: "void **handle", Type: pointer, Bound: ir.Bound{Kind: ir.BoundOutput, Output: handle}},
-					{Name: "size", C: "size_t size", Type: size, Bound: ir.Bound{Kind: ir.BoundInput, Input: bytes}},
+					{Name: "class", C: "size_t class", Type: size, Bound: ir.Bound{Kind: ir.BoundInput, Input: bytes}},
 					{Name: "props", C: "const void *props", Type: props, Bound: ir.Bound{Kind: ir.BoundStruct, Fill: fill}},
 				}},
 				exports(export, &one), exports(exportNew, &two),
@@ -75,7 +75,7 @@ func TestSimulators(t *testing.T) {
 };`)
 	assert.Equal(t, "backends/sim/c/zz_generated_toy.c", files[1].Path)
 	text := string(files[1].Content)
-	assert.Contains(t, text, `static const int64_t codes[] = {
+	assert.Contains(t, text, `static const int64_t sim_codes[] = {
     2, /* unknown */
     2, /* out_of_memory */
 };`, "a code that only newer versions have stands for no class")
@@ -83,23 +83,23 @@ func TestSimulators(t *testing.T) {
 	assert.Contains(t, text, `int32_t toyBegin(int32_t flags) {
   int64_t code = 0;
   if (sim_enter(SIM_OP_INITIALIZE, "toyBegin", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= flags != 0;
   if (wrong) return (int32_t)sim_leave(SIM_OP_INITIALIZE, "toyBegin", SIM_CLASS_INVALID_ARGUMENT);
   enum sim_class class = wrong ? SIM_CLASS_INVALID_ARGUMENT : sim_do(SIM_OP_INITIALIZE, &a);
   return (int32_t)sim_leave(SIM_OP_INITIALIZE, "toyBegin", class);
 }`)
-	assert.Contains(t, text, `int32_t toyCreate(void *handle, uint64_t size, const void *props) {
+	assert.Contains(t, text, `int32_t toyCreate(void *handle, uint64_t class_, const void *props) {
   if (sim_instant) return sim_at_once(SIM_OP_CREATE, handle);
   int64_t code = 0;
   if (sim_enter(SIM_OP_CREATE, "toyCreate", &code)) return (int32_t)code;
-  struct sim_args a = nothing;
+  struct sim_args a = sim_nothing;
   int wrong = 0;
   wrong |= !handle;
   wrong |= !props;
   if (wrong) return (int32_t)sim_leave(SIM_OP_CREATE, "toyCreate", SIM_CLASS_INVALID_ARGUMENT);
-  a.size = size;
+  a.size = class_;
   wrong |= sim_load(props, 4, 4) != 2;
   enum sim_class class = wrong ? SIM_CLASS_INVALID_ARGUMENT : sim_do(SIM_OP_CREATE, &a);
   if (class == SIM_CLASS_NONE) {

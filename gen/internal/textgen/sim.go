@@ -58,7 +58,10 @@ type simCall struct {
 
 // Entries are the exported functions, by name.
 func (p simPage) Entries() []simEntry {
-	all := slices.Concat(p.Backend.Library.Helpers, p.Backend.Functions)
+	var all []*ir.Binding
+	for _, b := range slices.Concat(p.Backend.Library.Helpers, p.Backend.Functions) {
+		all = append(all, renamed(b))
+	}
 	slices.SortStableFunc(all, func(a, b *ir.Binding) int { return strings.Compare(a.Name, b.Name) })
 	var entries []simEntry
 	for i := 0; i < len(all); {
@@ -70,6 +73,28 @@ func (p simPage) Entries() []simEntry {
 		i = end
 	}
 	return entries
+}
+
+// simLocals are the names that each function of a simulator has for itself.
+var simLocals = []string{"a", "class", "code", "wrong"}
+
+// renamed is a function whose parameters are called like nothing else that its simulation mentions. C does not mind what
+// they are called.
+func renamed(b *ir.Binding) *ir.Binding {
+	other := func(name string) string {
+		if slices.Contains(simLocals, name) || ir.InC(name) {
+			return name + "_"
+		}
+		return name
+	}
+	copied := *b
+	copied.Params = nil
+	for _, p := range b.Params {
+		param := *p
+		param.Name, param.Of = other(p.Name), other(p.Of)
+		copied.Params = append(copied.Params, &param)
+	}
+	return &copied
 }
 
 // entry renders the bindings of one function. An operation comes before a helper of the same name.
@@ -207,11 +232,11 @@ func (p simPage) helperParam(c *simCall, b *ir.Binding, param *ir.BoundParam, in
 		*in++
 		c.take(name, simNumber(param), isPointer(param))
 		if name == "attribute" {
-			c.Before = append(c.Before, "a.which = attribute_of(a.attribute);")
+			c.Before = append(c.Before, "a.which = sim_attribute_of(a.attribute);")
 		}
 	case ir.BoundText:
 		c.Refuse = append(c.Refuse, "!"+param.Name)
-		c.After = append(c.After, fmt.Sprintf("*%s = name_of((int32_t)a.result);", param.Name))
+		c.After = append(c.After, fmt.Sprintf("*%s = sim_name_of((int32_t)a.result);", param.Name))
 	default:
 		if b.Counts(param.Name) {
 			return
@@ -374,7 +399,7 @@ func inputOf(v *ir.Value, value string) []string {
 func enumOf(v *ir.Value, code string) string {
 	switch {
 	case v.Enum != nil:
-		return v.Enum.Name + "_of(" + code + ")"
+		return "sim_" + v.Enum.Name + "_of(" + code + ")"
 	case strings.Contains(code, "uintptr_t") && v.GoType == "int":
 		return "(int64_t)" + code
 	default:
@@ -385,7 +410,7 @@ func enumOf(v *ir.Value, code string) string {
 // numberOf is an output as the driver has it.
 func numberOf(v *ir.Value) string {
 	if v.Enum != nil {
-		return fmt.Sprintf("(uint64_t)number_of_%s(a.%s)", v.Enum.Name, v.Name)
+		return fmt.Sprintf("(uint64_t)sim_number_of_%s(a.%s)", v.Enum.Name, v.Name)
 	}
 	return "(uint64_t)a." + v.Name
 }
