@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 
@@ -64,6 +65,11 @@ func newCommand(g generator) *cobra.Command {
 	}
 	command.PersistentFlags().StringVar(&root, "root", "", "the folder with go.mod and spec/ (default: the nearest one, from here upwards)")
 	command.PersistentPreRunE = func(command *cobra.Command, _ []string) error {
+		for _, name := range []string{"root", "spec", "out", "module"} {
+			if flag := command.Flags().Lookup(name); flag != nil && flag.Changed && flag.Value.String() == "" {
+				return fmt.Errorf("--%s is empty; leave it out, or give it a value", name)
+			}
+		}
 		if command.Flags().Changed("root") && command.Flags().Changed("spec") {
 			return errors.New("--root is for this project and --spec for another module: one of them is expected")
 		}
@@ -147,6 +153,9 @@ func newValidate(g generator, root *string) *cobra.Command {
 // working folder upwards, that has a go.mod and a spec folder.
 func findRoot(flag string) (string, error) {
 	if flag != "" {
+		if !isRoot(flag) {
+			return "", fmt.Errorf("--root %s: it has no go.mod or no spec/ in it", flag)
+		}
 		return flag, nil
 	}
 	folder, err := os.Getwd()

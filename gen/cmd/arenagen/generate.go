@@ -24,9 +24,10 @@ type generator struct {
 	renderers []renderer
 	quoters   []quoter
 
-	// For a module other than this project: the folder that is for outputs, below the module's root, and
-	// how the go command is to find what they import.
+	// For a module other than this project: the folder that is for outputs and that of their specs, below the module's root,
+	// and how the go command is to find what they import.
 	folder  string
+	specs   string
 	resolve func(emit.Module) (flags []string, done func(), err error)
 }
 
@@ -125,7 +126,7 @@ func (g generator) render(root string) (o outputs, err error) {
 	if o.module, err = emit.OpenModule(root); err != nil {
 		return outputs{}, err
 	}
-	o.module.Folder = g.folder
+	o.module.Folder, o.module.Specs = g.folder, g.specs
 	if o.files, err = o.module.Prepare(files); err != nil {
 		return outputs{}, err
 	}

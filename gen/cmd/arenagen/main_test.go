@@ -281,7 +281,11 @@ func TestUsage(t *testing.T) {
 		{"two ways to write nothing", []string{"generate", "--check", "--dump-model"},
 			"arenagen: if any flags in the group [check dump-model] are set none of the others can be; [check dump-model] were all set\n"},
 		{"no root", []string{"validate"}, "arenagen: no folder from here upwards has both go.mod and spec/: name one with --root\n"},
-		{"a root without go.mod", []string{"generate", "--root", empty}, "arenagen: find the module: open " + filepath.Join(empty, "go.mod") + ": no such file or directory\n"},
+		{"a root without go.mod", []string{"generate", "--root", empty}, "arenagen: --root " + empty + ": it has no go.mod or no spec/ in it\n"},
+		{"new without go.mod", []string{"new", "acme", "--root", empty}, "arenagen: --root " + empty + ": it has no go.mod or no spec/ in it\n"},
+		{"an empty root", []string{"generate", "--root", ""}, "arenagen: --root is empty; leave it out, or give it a value\n"},
+		{"empty folders", []string{"generate", "--spec", "", "--out", ""}, "arenagen: --spec is empty; leave it out, or give it a value\n"},
+		{"an empty folder for a new one", []string{"new", "acme", "--spec="}, "arenagen: --spec is empty; leave it out, or give it a value\n"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

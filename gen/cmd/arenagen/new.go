@@ -107,18 +107,23 @@ func starting(name, from, schema string) (string, error) {
 		return "", fmt.Errorf("%q cannot be the name of a backend, expected a Go package name such as acme", name)
 	}
 	started := language.Start(string(text), name, schema, other, model.Contract)
-	return started, valid(name, started)
+	if mistakes := mistakesIn(name, started); len(mistakes) > 0 {
+		// The other backend's file has none.
+		return "", fmt.Errorf("%q cannot be the name of a backend: %s", name, mistakes[0].Message)
+	}
+	return started, nil
 }
 
-// valid tells what is wrong with the text of a backend's file.
-func valid(name, text string) error {
+// mistakesIn are those in the text of a backend's file.
+func mistakesIn(name, text string) []diag.Diagnostic {
+	var mistakes diag.List
 	contract, err := fs.ReadFile(spec.Files, embedded.Contract)
 	if err != nil {
-		return err
+		mistakes.Add(diag.Pos{File: embedded.Contract}, "%v", err)
+		return mistakes.Sorted()
 	}
-	var mistakes diag.List
 	file := name + ".yaml"
 	backend := specfile.BackendFormat.Parse(file, []byte(text), &mistakes)
 	ir.Resolve(ir.Project, nil, specfile.ContractFormat.Parse(embedded.Contract, contract, &mistakes), []*specfile.Backend{backend}, &mistakes)
-	return mistakes.Err()
+	return mistakes.Sorted()
 }

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -75,7 +76,12 @@ func TestNew_refuses(t *testing.T) {
 		"a path":                {[]string{"../acme"}, `"../acme" cannot be the name of a backend`},
 		"nothing":               {[]string{""}, `"" cannot be the name of a backend`},
 		"upper case":            {[]string{"Acme"}, `"Acme" cannot be the name of a backend`},
-		"a word of Go":          {[]string{"range"}, "range"},
+		"a word of Go":          {[]string{"range"}, `"range" cannot be the name of a backend: `},
+		"what Go has":           {[]string{"string"}, `"string" cannot be the name of a backend: `},
+		"what code has":         {[]string{"options"}, `"options" cannot be the name of a backend: `},
+		"a page":                {[]string{"abi"}, `"abi" cannot be the name of a backend: `},
+		"a folder":              {[]string{"sim"}, `"sim" cannot be the name of a backend: `},
+		"a word of YAML":        {[]string{"true"}, `"true" cannot be the name of a backend: `},
 		"one that is there":     {[]string{"taken"}, "file exists"},
 		"a backend that is not": {[]string{"acme", "--from", "cudda"}, `there is no such backend; did you mean "cuda"?`},
 	} {
@@ -107,6 +113,15 @@ func TestGenerate_outside(t *testing.T) {
 	assert.Contains(t, got.stderr, "go.mod does not require "+ir.ModulePath)
 	got = runWith(generator{}, append(args, "--module", "example.com/cpus")...)
 	assert.Contains(t, got.stderr, "--module example.com/cpus: "+filepath.Join(root, "go.mod")+" is of module example.com/gpus")
+	for _, folder := range []string{"_gpu", ".gpu", "testdata", "vendor", "my gpus", "gpu/a'b"} {
+		got = runWith(generator{}, "generate", "--spec", drivers, "--out", filepath.Join(root, folder))
+		assert.NotZero(t, got.code)
+		assert.Contains(t, got.stderr, "--out "+filepath.Join(root, folder)+": ")
+	}
+	require.NoError(t, syscall.Mkfifo(filepath.Join(drivers, "pipe.yaml"), 0o600))
+	got = runWith(generator{}, args...)
+	assert.Contains(t, got.stderr, "pipe.yaml: it is no regular file")
+	require.NoError(t, os.Remove(filepath.Join(drivers, "pipe.yaml")))
 	assert.NoDirExists(t, out, "a refusal writes nothing")
 
 	var dump bytes.Buffer

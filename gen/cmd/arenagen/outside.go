@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"golang.org/x/mod/modfile"
+	gomodule "golang.org/x/mod/module"
 
 	"github.com/arenagen/arenagen/gen/internal/emit"
 	"github.com/arenagen/arenagen/gen/internal/gogen"
@@ -25,6 +26,7 @@ type outside struct {
 	root   string // the module's, absolute
 	module string // its import path
 	specs  string // the folder of the backends' specs, absolute
+	at     string // the same, relative to root
 	folder string // that of the outputs, relative to root
 }
 
@@ -54,7 +56,24 @@ func newOutside(specs, out, module string) (outside, error) {
 	if err != nil {
 		return outside{}, err
 	}
-	return outside{root: root, module: opened.Path, specs: specs, folder: filepath.ToSlash(folder)}, nil
+	at, err := filepath.Rel(root, specs)
+	if err != nil {
+		return outside{}, err
+	}
+	if err := packagesIn(opened.Path, filepath.ToSlash(folder)); err != nil {
+		return outside{}, fmt.Errorf("--out %s: %w", out, err)
+	}
+	return outside{root: root, module: opened.Path, specs: specs, at: filepath.ToSlash(at), folder: filepath.ToSlash(folder)}, nil
+}
+
+// packagesIn refuses a folder of a module in which the go command finds no packages.
+func packagesIn(module, folder string) error {
+	for element := range strings.SplitSeq(folder, "/") {
+		if folder != "." && (strings.HasPrefix(element, ".") || strings.HasPrefix(element, "_") || element == "testdata" || element == "vendor") {
+			return fmt.Errorf("the go command finds no packages in a folder that is called %s", element)
+		}
+	}
+	return gomodule.CheckImportPath(path.Join(module, folder))
 }
 
 func orText(text, other string) string {
@@ -77,17 +96,11 @@ func moduleAround(folder string) (string, error) {
 }
 
 // tree says where the module's specs and outputs are.
-func (o outside) tree() (ir.Tree, error) {
-	specs, err := filepath.Rel(o.root, o.specs)
-	return ir.Outside(o.module, filepath.ToSlash(specs), o.folder), err
-}
+func (o outside) tree() ir.Tree { return ir.Outside(o.module, o.at, o.folder) }
 
 // load makes the model of the module's backends.
 func (o outside) load(string) (*ir.Model, error) {
-	tree, err := o.tree()
-	if err != nil {
-		return nil, err
-	}
+	tree := o.tree()
 	return ir.LoadFS(borrowing{own: os.DirFS(o.specs), at: tree.Specs}, tree)
 }
 
@@ -97,6 +110,7 @@ func (o outside) generator() generator {
 		load:      o.load,
 		renderers: []renderer{gogen.BackendFiles, textgen.BackendFiles},
 		folder:    strings.TrimPrefix(o.folder, "."),
+		specs:     o.at,
 		resolve:   resolveBeside,
 	}
 }
@@ -109,18 +123,34 @@ type borrowing struct {
 
 // Open opens one of the project's specs by its import path, any other file as one of the module's own.
 func (b borrowing) Open(name string) (fs.File, error) {
+	fsys, below := b.locate(name)
+	file, err := fsys.Open(below)
+	return file, onPath(name, err)
+}
+
+// Stat is about a file that it does not open, which may be a pipe.
+func (b borrowing) Stat(name string) (fs.FileInfo, error) {
+	fsys, below := b.locate(name)
+	info, err := fs.Stat(fsys, below)
+	return info, onPath(name, err)
+}
+
+func (b borrowing) locate(name string) (fsys fs.FS, below string) {
 	if below, ok := strings.CutPrefix(name, ir.ModulePath+"/spec/"); ok {
-		return spec.Files.Open(below)
+		return spec.Files, below
 	}
-	below := "."
-	if name != b.at {
-		below = strings.TrimPrefix(name, b.at+"/")
+	if name == b.at {
+		return b.own, "."
 	}
-	file, err := b.own.Open(below)
+	return b.own, strings.TrimPrefix(name, b.at+"/")
+}
+
+// onPath is an error about a file under the name that it was asked for by.
+func onPath(name string, err error) error {
 	if failed := (*fs.PathError)(nil); errors.As(err, &failed) {
 		failed.Path = name
 	}
-	return file, err
+	return err
 }
 
 // resolveBeside lets the go command find what generated code imports, without a change to the module's

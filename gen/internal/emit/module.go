@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/mod/modfile"
@@ -19,6 +21,10 @@ type Module struct {
 	// Folder is the one below the root that is for outputs, empty for all of the module: what
 	// has the header of an output there, and is none, is an orphan.
 	Folder string
+
+	// Specs is the folder below the root whose files the outputs come from, empty where all of the module's do. Outputs of
+	// other specs, which are there, are no orphans.
+	Specs string
 }
 
 // OpenModule finds the module whose go.mod lies in root.
@@ -43,6 +49,9 @@ func OpenModule(root string) (Module, error) {
 // data, hidden folders, and folders that are modules of their own.
 func (m Module) Walk(visit func(path string) error) error {
 	return filepath.WalkDir(m.Root, func(file string, entry fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrPermission) && entry != nil && entry.IsDir() {
+			return fs.SkipDir // somebody else's, such as lost+found
+		}
 		if err != nil {
 			return err
 		}
@@ -60,6 +69,20 @@ func (m Module) Walk(visit func(path string) error) error {
 			return nil
 		}
 	})
+}
+
+// ofOthers tells whether an output comes from specs that this is not about.
+func (m Module) ofOthers(sources []string) bool {
+	return m.Specs != "" && slices.ContainsFunc(sources, func(source string) bool {
+		return path.Dir(source) != m.Specs && exists(m.Abs(source))
+	})
+}
+
+// removeEmpty removes a folder below the root, and those around it, as long as there is nothing in them.
+func (m Module) removeEmpty(folder string) {
+	for folder != "." && os.Remove(m.Abs(folder)) == nil {
+		folder = path.Dir(folder)
+	}
 }
 
 // skipped tells whether no output can lie in a folder.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 
@@ -49,8 +50,8 @@ func (m Module) Compare(files []File) (*Plan, error) {
 		if outputs[path] || m.Folder != "" && !within(path, m.Folder) {
 			return nil
 		}
-		generated, err := startsWithHeader(m.Abs(path))
-		if generated {
+		start, err := startOf(m.Abs(path))
+		if err == nil && HasHeader(start) && !m.ofOthers(SourcesOf(start)) {
 			plan.Orphans = append(plan.Orphans, path)
 		}
 		return err
@@ -64,14 +65,13 @@ func (m Module) Compare(files []File) (*Plan, error) {
 // headerBytes is enough of a file to hold its header.
 const headerBytes = 1024
 
-func startsWithHeader(name string) (bool, error) {
+func startOf(name string) ([]byte, error) {
 	file, err := os.Open(name)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	defer file.Close()
-	start, err := io.ReadAll(io.LimitReader(file, headerBytes))
-	return HasHeader(start), err
+	return io.ReadAll(io.LimitReader(file, headerBytes))
 }
 
 // Empty tells whether the tree is as it should be.
@@ -91,10 +91,22 @@ func (p *Plan) Diff() string {
 	return b.String()
 }
 
-// Write makes the changes. Every file is first written beside its place, and
+// An InTheWayError is a file at the place of an output that no generator made.
+type InTheWayError struct{ Path string }
+
+func (e *InTheWayError) Error() string {
+	return e.Path + " is in the way: it has no header of a generated file; move it, or remove it if it may be replaced"
+}
+
+// Write makes the changes. What no generator made is not replaced. Every file is first written beside its place, and
 // only when all of them are there do they take their places, so that a failure
 // such as a full disk changes nothing.
 func (p *Plan) Write() error {
+	for _, change := range p.Stale {
+		if len(change.Old) > 0 && !HasHeader(change.Old[:min(len(change.Old), headerBytes)]) {
+			return fmt.Errorf("write the outputs (nothing was changed): %w", &InTheWayError{change.File.Path})
+		}
+	}
 	staged, err := p.stage()
 	if err != nil {
 		return fmt.Errorf("write the outputs (nothing was changed): %w", err)
@@ -109,6 +121,7 @@ func (p *Plan) Write() error {
 		if err := os.Remove(p.module.Abs(orphan)); err != nil {
 			return fmt.Errorf("remove an orphan: %w", err)
 		}
+		p.module.removeEmpty(path.Dir(orphan))
 	}
 	return nil
 }

@@ -55,10 +55,11 @@ func TestCompare_unreadable(t *testing.T) {
 func TestWrite(t *testing.T) {
 	same, changed, missing := output("same.md", "x\n"), output("changed.md", "new\n"), output("a/b/missing.md", "x\n")
 	module := newModule(t, map[string]string{
-		"same.md":    string(same.Content),
-		"changed.md": "old\n",
-		"orphan.md":  Header("orphan.md", source),
-		"hand.md":    "text\n",
+		"same.md":       string(same.Content),
+		"changed.md":    Header("changed.md", source) + "old\n",
+		"d/e/orphan.md": Header("orphan.md", source),
+		"orphan.md":     Header("orphan.md", source),
+		"hand.md":       "text\n",
 	})
 	longAgo := time.Date(2001, 2, 3, 4, 5, 6, 0, time.UTC)
 	require.NoError(t, os.Chtimes(module.Abs("same.md"), longAgo, longAgo))
@@ -82,7 +83,7 @@ func TestWrite(t *testing.T) {
 }
 
 func TestWrite_allOrNothing(t *testing.T) {
-	module := newModule(t, map[string]string{"a.md": "old\n", "orphan.md": Header("orphan.md", source)})
+	module := newModule(t, map[string]string{"a.md": Header("a.md", source) + "old\n", "orphan.md": Header("orphan.md", source)})
 	plan := compare(t, module, output("a.md", "new\n"), output("b/new.md", ""), output("c/x.md", ""))
 	write(t, module.Root, "c", "a file where a folder shall be")
 	before := names(t, module)
@@ -92,5 +93,39 @@ func TestWrite_allOrNothing(t *testing.T) {
 	assert.Equal(t, before, names(t, module))
 	content, err := os.ReadFile(module.Abs("a.md"))
 	require.NoError(t, err)
-	assert.Equal(t, "old\n", string(content))
+	assert.Equal(t, Header("a.md", source)+"old\n", string(content))
+}
+
+func TestWrite_replacesWhatItMadeOnly(t *testing.T) {
+	module := newModule(t, map[string]string{"a.md": "by hand\n", "orphan.md": Header("orphan.md", source)})
+	plan := compare(t, module, output("a.md", "new\n"), output("b.md", ""))
+	before := names(t, module)
+	inTheWay := new(InTheWayError)
+	require.ErrorAs(t, plan.Write(), &inTheWay)
+	assert.Equal(t, "a.md", inTheWay.Path)
+	assert.Equal(t, before, names(t, module))
+	content, err := os.ReadFile(module.Abs("a.md"))
+	require.NoError(t, err)
+	assert.Equal(t, "by hand\n", string(content))
+}
+
+// Of a module with specs in several folders, each has its own outputs.
+func TestCompare_outputsOfOtherSpecs(t *testing.T) {
+	module := newModule(t, map[string]string{
+		"mine/there.yaml":   "",
+		"others/there.yaml": "",
+		"gpu/a.md":          Header("a.md", "mine/there.yaml"),
+		"gpu/b.md":          Header("b.md", "mine/gone.yaml"),
+		"gpu/c.md":          Header("c.md", "example.com/spec/vmm.yaml", "others/there.yaml"),
+		"gpu/d.md":          Header("d.md", "others/gone.yaml"),
+	})
+	module.Folder, module.Specs = "gpu", "mine"
+	assert.Equal(t, []string{"gpu/a.md", "gpu/b.md", "gpu/d.md"}, compare(t, module).Orphans)
+}
+
+func TestCompare_aFolderThatCannotBeRead(t *testing.T) {
+	module := newModule(t, map[string]string{"a/orphan.md": Header("orphan.md", source), "closed/x.md": ""})
+	require.NoError(t, os.Chmod(module.Abs("closed"), 0))
+	t.Cleanup(func() { assert.NoError(t, os.Chmod(module.Abs("closed"), 0o700)) })
+	assert.Equal(t, []string{"a/orphan.md"}, compare(t, module).Orphans) // root can read it
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"go/token"
+	"go/types"
 	"path"
 	"slices"
 	"strings"
@@ -14,6 +15,12 @@ import (
 
 // folders are the names that no backend can have: they are something else below backends/.
 var folders = []string{"all", "kit", "sim"}
+
+// noPackages are names that the code around a backend's package has, and those that the go command and Go give a meaning.
+var noPackages = []string{
+	"abi", "answer", "device", "documentation", "init", "internal", "library", "main", "options", "recovered", "registry",
+	"testdata", "text", "vendor",
+}
 
 // A backendResolver makes a Backend out of its declaration.
 type backendResolver struct {
@@ -72,7 +79,7 @@ func (r *backendResolver) checkName() {
 		r.mistakes.Add(name.Pos, "the backend is %q, expected the name of the file, %q", name.Value, file)
 	case slices.Contains(folders, name.Value):
 		r.mistakes.Add(name.Pos, "a backend cannot be called %q: backends/%s is something else", name.Value, name.Value)
-	case token.IsKeyword(name.Value) || slices.Contains(packages, name.Value):
+	case token.IsKeyword(name.Value) || types.Universe.Lookup(name.Value) != nil || slices.Contains(packages, name.Value) || slices.Contains(noPackages, name.Value):
 		r.mistakes.Add(name.Pos, "a backend cannot be called %q: in generated code that is something else", name.Value)
 	}
 }
